@@ -46,7 +46,7 @@ func NewHolder() Holder {
 // Digest is what records and logs show of a holder: the first 16 hex digits of
 // its SHA-256, enough to tell two holders apart and useless for writing.
 func (h Holder) Digest() string {
-	sum := sha256.Sum256([]byte(h))
+	sum := sha256.Sum256([]byte(h.Wire()))
 	return hex.EncodeToString(sum[:8])
 }
 

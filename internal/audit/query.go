@@ -1,0 +1,95 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/fencegate/fencegate/internal/lease"
+)
+
+// Filter narrows List. Zero values don't narrow.
+type Filter struct {
+	Key    lease.Key
+	Code   string
+	Table  string
+	Since  time.Time
+	Until  time.Time
+	Before int64 // only records with a smaller id: the page after it
+}
+
+// Reader reads records.
+type Reader struct {
+	pool *pgxpool.Pool
+}
+
+// NewReader returns a reader of the records in the database behind pool.
+func NewReader(pool *pgxpool.Pool) *Reader { return &Reader{pool: pool} }
+
+const columns = `id, occurred_at, code, disposition, operation, coalesce(table_name, ''), lock_key,
+	presented_token, coalesce(mark_token, 0), holder_digest, coalesce(client, ''), principal, request_id,
+	remote_address, coalesce(payload_sha256, ''), instance`
+
+// List returns up to limit records, newest first.
+func (r *Reader) List(ctx context.Context, f Filter, limit int) ([]Record, error) {
+	query := `SELECT ` + columns + ` FROM fencegate.refusals WHERE true`
+	var args []any
+	narrow := func(condition string, value any) {
+		args = append(args, value)
+		query += fmt.Sprintf("\n   AND "+condition, len(args))
+	}
+	if f.Key != "" {
+		narrow("lock_key = $%d", f.Key)
+	}
+	if f.Code != "" {
+		narrow("code = $%d", f.Code)
+	}
+	if f.Table != "" {
+		narrow("table_name = $%d", f.Table)
+	}
+	if !f.Since.IsZero() {
+		narrow("occurred_at >= $%d", f.Since)
+	}
+	if !f.Until.IsZero() {
+		narrow("occurred_at < $%d", f.Until)
+	}
+	if f.Before != 0 {
+		narrow("id < $%d", f.Before)
+	}
+	args = append(args, limit)
+	query += fmt.Sprintf("\n ORDER BY id DESC\n LIMIT $%d", len(args))
+	rows, _ := r.pool.Query(ctx, query, args...)
+	records, err := pgx.CollectRows(rows, scan)
+	if err != nil {
+		return nil, fmt.Errorf("listing refusals: %w", err)
+	}
+	return records, nil
+}
+
+// ErrNotFound says that there is no such record.
+var ErrNotFound = errors.New("no such record")
+
+// Get returns one record, or ErrNotFound.
+func (r *Reader) Get(ctx context.Context, id int64) (Record, error) {
+	rows, _ := r.pool.Query(ctx, `SELECT `+columns+` FROM fencegate.refusals WHERE id = $1`, id)
+	record, err := pgx.CollectExactlyOneRow(rows, scan)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return record, ErrNotFound
+	}
+	if err != nil {
+		return record, fmt.Errorf("reading refusal %d: %w", id, err)
+	}
+	return record, nil
+}
+
+func scan(row pgx.CollectableRow) (Record, error) {
+	var r Record
+	err := row.Scan(&r.ID, &r.OccurredAt, &r.Code, &r.Disposition, &r.Operation, &r.Table, &r.Claim.Key,
+		&r.Claim.Token, &r.Mark, &r.HolderDigest, &r.Client, &r.Origin.Principal, &r.Origin.RequestID,
+		&r.Origin.RemoteAddress, &r.Origin.PayloadSHA256, &r.Instance)
+	return r, err
+}

@@ -1,0 +1,103 @@
+// Package catalog knows what the protected tables look like: their columns and
+// types as PostgreSQL's own catalog has them, joined with the configured lock
+// template and operations.
+//
+// A Snapshot is immutable; a newer one replaces it whole. It never says that a
+// table is there just because a request names it: only configured tables exist.
+package catalog
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/fencegate/fencegate/internal/lease"
+)
+
+// ErrUnknownTable says that no such table is configured.
+var ErrUnknownTable = errors.New("no such table is configured")
+
+// Operation is one thing that can be done to a table.
+type Operation string
+
+// The operations a table can be configured for.
+const (
+	Select Operation = "select"
+	Insert Operation = "insert"
+	Update Operation = "update"
+	Delete Operation = "delete"
+)
+
+// Spec is what the configuration says about one table.
+type Spec struct {
+	Schema     string
+	Name       string
+	Lock       lease.Template
+	Operations []Operation
+}
+
+// Table is one protected table as it was when the snapshot was taken.
+type Table struct {
+	Spec
+	Columns []Column // in the table's own order
+	byName  map[string]int
+}
+
+// Column is one column of a table.
+type Column struct {
+	Name string
+	// Type is the type's name without length or precision, so that a cast to
+	// it never cuts a value.
+	Type string
+	// Kind is how the column is rendered in a lock key, "" if it can't be.
+	Kind      KeyKind
+	Generated bool // GENERATED ALWAYS AS (…) STORED
+}
+
+// KeyKind is a family of types that lock templates can render in one fixed way.
+type KeyKind string
+
+// The families that a lock template's columns may belong to.
+const (
+	Plain KeyKind = "plain" // integer, text, uuid, boolean, enum: the type's text
+	Date  KeyKind = "date"  // ISO, whatever DateStyle says
+)
+
+// QualifiedName returns schema.table, as records and messages show it.
+func (t *Table) QualifiedName() string { return t.Schema + "." + t.Name }
+
+// Column returns the named column; names match exactly.
+func (t *Table) Column(name string) (Column, bool) {
+	i, ok := t.byName[name]
+	if !ok {
+		return Column{}, false
+	}
+	return t.Columns[i], true
+}
+
+// Snapshot is all configured tables.
+type Snapshot struct {
+	schemas []string
+	tables  map[[2]string]*Table
+}
+
+// Table returns the named table of schema, of the first configured schema if
+// schema is empty, or an error wrapping ErrUnknownTable.
+func (s *Snapshot) Table(schema, name string) (*Table, error) {
+	if schema == "" {
+		schema = s.schemas[0]
+	}
+	if t, ok := s.tables[[2]string{schema, name}]; ok {
+		return t, nil
+	}
+	return nil, fmt.Errorf("%w: %q in schema %q", ErrUnknownTable, name, schema)
+}
+
+// HasSchema reports whether schema is one of the configured ones.
+func (s *Snapshot) HasSchema(schema string) bool {
+	for _, known := range s.schemas {
+		if known == schema {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,99 @@
+package fence
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/fencegate/fencegate/internal/lease"
+)
+
+// Code says why the fence refused a claim. The codes are part of the contract.
+type Code string
+
+// What the marks alone can refuse for.
+const (
+	StaleToken      Code = "stale_token"
+	HolderMismatch  Code = "holder_mismatch"
+	TokenNotGranted Code = "token_not_granted"
+	LeaseReleased   Code = "lease_released"
+	LeaseRevoked    Code = "lease_revoked"
+	EpochChanged    Code = "epoch_changed"
+)
+
+// ErrRefused is wrapped by every Refusal.
+var ErrRefused = errors.New("refused by the fence")
+
+// ErrLostRace says that the mark moved between reading and raising it.
+var ErrLostRace = errors.New("the mark moved meanwhile")
+
+// ErrBlocked says that the key was revoked and can't be granted yet.
+var ErrBlocked = errors.New("the lock key is revoked and blocked")
+
+// ErrBusy says that the mark's row stayed locked past the lock_timeout: the
+// write in flight under the old token is still running.
+var ErrBusy = errors.New("the mark is locked by a write in flight")
+
+// Refusal is a claim that the mark decides against. It is final: no waiting
+// makes the claim right again.
+type Refusal struct {
+	Code  Code
+	Claim lease.Claim
+	Mark  lease.Token // 0: the key was never granted
+}
+
+func (r *Refusal) Error() string {
+	if r.Mark == 0 {
+		return fmt.Sprintf("%s: token %s of %q was never granted", r.Code, r.Claim.Token, r.Claim.Key)
+	}
+	return fmt.Sprintf("%s: token %s of %q, the mark is at %s", r.Code, r.Claim.Token, r.Claim.Key, r.Mark)
+}
+
+// Unwrap makes errors.Is(err, ErrRefused) decide.
+func (r *Refusal) Unwrap() error { return ErrRefused }
+
+// The private SQLSTATEs that the functions of schema fencegate raise.
+const (
+	stateRefused   = "FG001"
+	lockNotGranted = "55P03"
+)
+
+// wall turns what the database answered about claims on key into this room's
+// own errors; what it doesn't know stays wrapped.
+func wall(act string, key lease.Key, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s of %q: %w", act, key, classify(err))
+}
+
+func classify(err error) error {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) {
+		return err
+	}
+	switch pg.Code {
+	case stateRefused:
+		return parseRefusal(pg)
+	case lockNotGranted:
+		return fmt.Errorf("%w: %w", ErrBusy, err)
+	}
+	return err
+}
+
+func parseRefusal(pg *pgconn.PgError) error {
+	var detail struct {
+		Code Code         `json:"code"`
+		Mark *lease.Token `json:"mark,string"`
+	}
+	if err := json.Unmarshal([]byte(pg.Detail), &detail); err != nil {
+		return fmt.Errorf("reading the fence's refusal %q: %w", pg.Detail, err)
+	}
+	refusal := &Refusal{Code: detail.Code}
+	if detail.Mark != nil {
+		refusal.Mark = *detail.Mark
+	}
+	return refusal
+}

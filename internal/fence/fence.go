@@ -1,0 +1,184 @@
+// Package fence keeps the marks: for each lock key the highest token ever
+// granted and who it was granted to, in the protected database itself.
+//
+// It is the only authority on who may write. A lease check may refuse a write;
+// only Admit, inside the write's own transaction, admits one. Nothing here
+// rests on a clock or on the lock service keeping its data.
+//
+// Not promised: that a grant's holder is still alive. That is what leases are
+// for.
+package fence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/fencegate/fencegate/internal/lease"
+)
+
+// Marks reads and moves the marks of one database. Safe for concurrent use.
+type Marks struct {
+	pool *pgxpool.Pool
+}
+
+// New returns the marks of the database behind pool.
+func New(pool *pgxpool.Pool) *Marks { return &Marks{pool: pool} }
+
+// State is what became of a mark's grant.
+type State string
+
+// The states of a mark. Only Held admits writes.
+const (
+	Held     State = "held"
+	Released State = "released"
+	Revoked  State = "revoked"
+)
+
+// Mark is one lock key's high-water mark. The zero value stands for a key that
+// was never granted.
+type Mark struct {
+	Key          lease.Key
+	Token        lease.Token
+	State        State
+	Client       string
+	HolderDigest string
+	GrantedAt    time.Time
+	Age          time.Duration // since the grant, by the database's clock
+	Blocked      time.Duration // how long no grant is possible yet; 0: free
+}
+
+const markColumns = `lock_key, token, state, client, fencegate.holder_digest(holder), granted_at,
+	clock_timestamp() - granted_at,
+	greatest(coalesce(blocked_until - clock_timestamp(), '0'), '0')`
+
+// Read returns the mark of key, the zero Mark if it was never granted.
+func (m *Marks) Read(ctx context.Context, key lease.Key) (Mark, error) {
+	rows, _ := m.pool.Query(ctx, `SELECT `+markColumns+` FROM fencegate.marks WHERE lock_key = $1`, key)
+	mark, err := pgx.CollectExactlyOneRow(rows, scanMark)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Mark{}, nil
+	}
+	return mark, wall("reading the mark", key, err)
+}
+
+// List returns up to limit marks whose keys begin with prefix and come after
+// after, in byte order.
+func (m *Marks) List(ctx context.Context, prefix string, after lease.Key, limit int) ([]Mark, error) {
+	const query = `
+		SELECT ` + markColumns + `
+		  FROM fencegate.marks
+		 WHERE lock_key >= $1
+		   AND starts_with(lock_key, $1)
+		   AND lock_key > $2
+		 ORDER BY lock_key
+		 LIMIT $3`
+	rows, _ := m.pool.Query(ctx, query, prefix, after, limit)
+	marks, err := pgx.CollectRows(rows, scanMark)
+	if err != nil {
+		return nil, fmt.Errorf("listing marks: %w", classify(err))
+	}
+	return marks, nil
+}
+
+func scanMark(row pgx.CollectableRow) (Mark, error) {
+	var m Mark
+	err := row.Scan(&m.Key, &m.Token, &m.State, &m.Client, &m.HolderDigest, &m.GrantedAt, &m.Age, &m.Blocked)
+	return m, err
+}
+
+// Raise grants key to holder under the next token, only if the mark is still
+// the one that was read before the lease was taken; otherwise ErrLostRace, or
+// ErrBlocked while the key is revoked. It waits for the write in flight under
+// the old token, at most the connection's lock_timeout (ErrBusy).
+func (m *Marks) Raise(ctx context.Context, claim lease.Claim, g Grantee) (lease.Token, error) {
+	var outcome string
+	var token *lease.Token
+	err := m.pool.QueryRow(ctx,
+		`SELECT outcome, token FROM fencegate.raise_mark($1, $2, $3, $4, $5)`,
+		claim.Key, claim.Holder.Wire(), claim.Token, g.Client, g.Principal,
+	).Scan(&outcome, &token)
+	switch {
+	case err != nil:
+		return 0, wall("raising the mark", claim.Key, err)
+	case outcome == "lost_race":
+		return 0, ErrLostRace
+	case outcome == "blocked":
+		return 0, ErrBlocked
+	}
+	return *token, nil
+}
+
+// Grantee is who a grant is recorded for.
+type Grantee struct {
+	Client    string // the worker's own name for itself; proves nothing
+	Principal string // whom the gateway authenticated
+}
+
+// Release closes the mark for the claim's holder: when it returns nil nothing
+// is admitted under the claim any more. A claim that no longer holds the mark
+// gets a *Refusal and changes nothing.
+func (m *Marks) Release(ctx context.Context, claim lease.Claim, principal string) error {
+	return m.decide(ctx, "releasing", claim,
+		`SELECT code, mark FROM fencegate.release_mark($1, $2, $3, $4)`,
+		claim.Key, claim.Holder.Wire(), claim.Token, principal)
+}
+
+// Verify returns nil if the claim matches its mark now, else a *Refusal. It
+// takes no lock: a nil answer can be out of date before it arrives.
+func (m *Marks) Verify(ctx context.Context, claim lease.Claim) error {
+	return m.decide(ctx, "verifying", claim,
+		`SELECT code, mark FROM fencegate.verdict($1, $2, $3)`,
+		claim.Key, claim.Holder.Wire(), claim.Token)
+}
+
+func (m *Marks) decide(ctx context.Context, act string, claim lease.Claim, query string, args ...any) error {
+	var code *Code
+	var mark *lease.Token
+	if err := m.pool.QueryRow(ctx, query, args...).Scan(&code, &mark); err != nil {
+		return wall(act, claim.Key, err)
+	}
+	if code == nil {
+		return nil
+	}
+	refusal := &Refusal{Code: *code, Claim: claim}
+	if mark != nil {
+		refusal.Mark = *mark
+	}
+	return refusal
+}
+
+// Admit queues the fence as the next statement of batch. Put it before the data
+// and read its answer with Admitted: when the claim is not the one that the
+// mark was granted to, it takes the whole transaction with it.
+func Admit(batch *pgx.Batch, claim lease.Claim) {
+	batch.Queue(`SELECT fencegate.admit($1, $2, $3)`, claim.Key, claim.Holder.Wire(), claim.Token)
+}
+
+// Admitted reads the answer to Admit: nil, a *Refusal, or why it is not known.
+func Admitted(results pgx.BatchResults, claim lease.Claim) error {
+	_, err := results.Exec()
+	return wall("passing the fence", claim.Key, err)
+}
+
+// MeetDatabase makes sure that the life the database is in has its epoch. Every
+// new connection of a gateway calls it, so that a promoted or restored database
+// is noticed before anything is written to it.
+func MeetDatabase(ctx context.Context, conn *pgx.Conn) error {
+	var writable bool
+	if err := conn.QueryRow(ctx, `SELECT NOT pg_is_in_recovery()`).Scan(&writable); err != nil {
+		return fmt.Errorf("asking whether the database is a standby: %w", err)
+	}
+	if !writable {
+		return errors.New("the database is a standby: it takes no writes")
+	}
+	_, err := conn.Exec(ctx, `SELECT fencegate.ensure_epoch()`)
+	if err != nil {
+		return fmt.Errorf("recording the database's epoch: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+// Package redislock keeps leases on one Redis server: a string per lock key,
+// the holder as its value, its expiry the lease's end.
+package redislock
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fencegate/fencegate/internal/lease"
+	"github.com/fencegate/fencegate/internal/lockclient"
+)
+
+//go:embed take.lua
+var takeSource string
+
+//go:embed extend.lua
+var extendSource string
+
+//go:embed drop.lua
+var dropSource string
+
+var (
+	takeScript   = redis.NewScript(takeSource)
+	extendScript = redis.NewScript(extendSource)
+	dropScript   = redis.NewScript(dropSource)
+)
+
+// Store keeps leases under one key prefix. It implements lockclient.Store.
+type Store struct {
+	client *redis.Client
+	prefix string
+}
+
+var _ lockclient.Store = (*Store)(nil)
+
+// New returns a store over client that prefixes every Redis key with prefix.
+// The caller closes client.
+func New(client *redis.Client, prefix string) *Store {
+	return &Store{client: client, prefix: prefix}
+}
+
+// Take implements lockclient.Store.
+func (s *Store) Take(ctx context.Context, key lease.Key, holder lease.Holder, ttl time.Duration) (bool, lockclient.Reading, error) {
+	answer, err := takeScript.Run(ctx, s.client, []string{s.name(key)}, string(holder), ttl.Milliseconds()).Slice()
+	if err != nil {
+		return false, lockclient.Reading{}, unavailable("taking", key, err)
+	}
+	taken, okTaken := answer[0].(int64)
+	current, okHolder := answer[1].(string)
+	remaining, okLeft := answer[2].(int64)
+	if !okTaken || !okHolder || !okLeft {
+		return false, lockclient.Reading{}, unavailable("taking", key, errors.New("unexpected answer from the script"))
+	}
+	return taken == 1, reading(current, remaining), nil
+}
+
+// Read implements lockclient.Store. ROLE travels in the same transaction: a
+// demoted master still answers reads, and must not be believed.
+func (s *Store) Read(ctx context.Context, key lease.Key) (lockclient.Reading, error) {
+	var role *redis.Cmd
+	var value *redis.StringCmd
+	var left *redis.DurationCmd
+	_, err := s.client.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		role = p.Do(ctx, "ROLE")
+		value = p.Get(ctx, s.name(key))
+		left = p.PTTL(ctx, s.name(key))
+		return nil
+	})
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return lockclient.Reading{}, unavailable("reading", key, err)
+	}
+	if err := requireMaster(role); err != nil {
+		return lockclient.Reading{}, unavailable("reading", key, err)
+	}
+	return reading(value.Val(), left.Val().Milliseconds()), nil
+}
+
+// Extend implements lockclient.Store.
+func (s *Store) Extend(ctx context.Context, key lease.Key, holder lease.Holder, ttl time.Duration) (bool, error) {
+	n, err := extendScript.Run(ctx, s.client, []string{s.name(key)}, string(holder), ttl.Milliseconds()).Int()
+	if err != nil {
+		return false, unavailable("extending", key, err)
+	}
+	return n == 1, nil
+}
+
+// Drop implements lockclient.Store.
+func (s *Store) Drop(ctx context.Context, key lease.Key, holder lease.Holder) (bool, error) {
+	n, err := dropScript.Run(ctx, s.client, []string{s.name(key)}, string(holder)).Int()
+	if err != nil {
+		return false, unavailable("dropping", key, err)
+	}
+	return n == 1, nil
+}
+
+func (s *Store) name(key lease.Key) string { return s.prefix + string(key) }
+
+// reading takes a value without expiry for nobody's lease: the gateway never
+// writes one, and a lock that can't run out is a fault to be seen, not trusted.
+func reading(holder string, remainingMS int64) lockclient.Reading {
+	if remainingMS <= 0 {
+		return lockclient.Reading{}
+	}
+	return lockclient.Reading{Holder: lease.Holder(holder), Remaining: time.Duration(remainingMS) * time.Millisecond}
+}
+
+func requireMaster(role *redis.Cmd) error {
+	answer, err := role.Slice()
+	if err != nil {
+		return fmt.Errorf("asking for its role: %w", err)
+	}
+	if len(answer) == 0 || answer[0] != "master" {
+		return errors.New("it is not a master")
+	}
+	return nil
+}
+
+func unavailable(act string, key lease.Key, err error) error {
+	return fmt.Errorf("%s the lease of %q: %w: %w", act, key, lockclient.ErrUnavailable, err)
+}

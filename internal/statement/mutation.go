@@ -1,0 +1,128 @@
+package statement
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fencegate/fencegate/internal/catalog"
+	"github.com/fencegate/fencegate/internal/lease"
+)
+
+// buildInserts makes one statement of each run of rows that name the same
+// columns: an absent member takes the column's default, which only a column
+// list without it expresses.
+func buildInserts(m Mutation, key lease.Key) ([]Statement, error) {
+	var statements []Statement
+	for rows := m.Rows; len(rows) > 0; {
+		run := sameColumns(rows)
+		statements = append(statements, buildInsert(m, rows[:run], key))
+		rows = rows[run:]
+	}
+	return statements, nil
+}
+
+// sameColumns counts the leading rows that one INSERT can take. DEFAULT VALUES
+// makes one row only.
+func sameColumns(rows []Row) int {
+	first := sorted(rows[0].Names)
+	if len(first) == 0 {
+		return 1
+	}
+	for i, row := range rows[1:] {
+		if !slices.Equal(first, sorted(row.Names)) {
+			return i + 1
+		}
+	}
+	return len(rows)
+}
+
+func sorted(names []string) []string {
+	return slices.Sorted(slices.Values(names))
+}
+
+func buildInsert(m Mutation, rows []Row, key lease.Key) Statement {
+	var b builder
+	names := sorted(rows[0].Names)
+	fmt.Fprintf(&b, "WITH w AS (\n  INSERT INTO %s AS t ", tableName(m.Table))
+	if len(names) == 0 {
+		b.WriteString("DEFAULT VALUES")
+	} else {
+		fmt.Fprintf(&b, "(%s)\n  SELECT %s FROM json_to_recordset(%s::pg_catalog.json) AS b(%s)",
+			identList("", names), identList("b.", names), b.param(arrayOf(rows)), typedList(m.Table, names))
+	}
+	fmt.Fprintf(&b, "\n  RETURNING %s)", returning(m))
+	answer(&b, m, key, "")
+	return b.statement()
+}
+
+func buildUpdate(m Mutation, key lease.Key) ([]Statement, error) {
+	row := m.Rows[0]
+	if len(row.Names) == 0 {
+		return nil, &Fault{Code: EmptyBody, Detail: "the object has no members: nothing to update"}
+	}
+	var b builder
+	pins, where, err := conditions(&b, m, key)
+	if err != nil {
+		return nil, err
+	}
+	assignments := make([]string, len(row.Names))
+	names := sorted(row.Names)
+	for i, name := range names {
+		assignments[i] = ident(name) + " = b." + ident(name)
+	}
+	fmt.Fprintf(&b, "WITH w AS (\n  UPDATE %s AS t\n     SET %s\n    FROM json_to_record(%s::pg_catalog.json) AS b(%s)\n   WHERE %s\n  RETURNING %s)",
+		tableName(m.Table), strings.Join(assignments, ", "), b.param(string(row.JSON)), typedList(m.Table, names), where, returning(m))
+	answer(&b, m, key, pins)
+	return []Statement{b.statement()}, nil
+}
+
+func buildDelete(m Mutation, key lease.Key) ([]Statement, error) {
+	var b builder
+	pins, where, err := conditions(&b, m, key)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(&b, "WITH w AS (\n  DELETE FROM %s AS t\n   WHERE %s\n  RETURNING %s)", tableName(m.Table), where, returning(m))
+	answer(&b, m, key, pins)
+	return []Statement{b.statement()}, nil
+}
+
+// conditions returns the pinned key and the WHERE clause of an update or
+// delete: the request's filters and that the row, as it was, is covered.
+func conditions(b *builder, m Mutation, key lease.Key) (pins, where string, err error) {
+	if len(m.Filters) == 0 && !m.All && m.Table.Lock.WholeTable() {
+		return "", "", &Fault{
+			Code: FilterRequired, Parameter: "all",
+			Detail: fmt.Sprintf("without a filter this %s touches every row of %q; say all=true if that is meant", m.Op, m.Table.Name),
+		}
+	}
+	if pins, err = pinned(b, m); err != nil {
+		return "", "", err
+	}
+	covered := rendered(m.Table, columnOf("t")) + " = " + b.param(string(key)) + "::pg_catalog.text"
+	return pins, strings.Join(append(filterConditions(b, m.Filters), covered), "\n     AND "), nil
+}
+
+func typedList(t *catalog.Table, names []string) string {
+	typed := make([]string, len(names))
+	for i, name := range names {
+		column, _ := t.Column(name) // checkColumns has seen it
+		typed[i] = ident(name) + " " + column.Type
+	}
+	return strings.Join(typed, ", ")
+}
+
+func arrayOf(rows []Row) string {
+	var b bytes.Buffer
+	b.WriteByte('[')
+	for i, row := range rows {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.Write(row.JSON)
+	}
+	b.WriteByte(']')
+	return b.String()
+}

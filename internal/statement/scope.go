@@ -1,0 +1,126 @@
+package statement
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/fencegate/fencegate/internal/catalog"
+	"github.com/fencegate/fencegate/internal/lease"
+)
+
+// rendered is the lock template with the row's own column values, as SQL text;
+// NULL, and so never equal to a key, if one of them is NULL. value gives the
+// SQL of a column.
+func rendered(t *catalog.Table, value func(column catalog.Column) string) string {
+	parts := []string{literal(t.Lock.Literals[0])}
+	for i, name := range t.Lock.Columns {
+		column, _ := t.Column(name) // the snapshot checked it
+		parts = append(parts, keyText(column, value(column)), literal(t.Lock.Literals[i+1]))
+	}
+	return "(" + strings.Join(parts, " || ") + ")"
+}
+
+// keyText is the one fixed way in which a value becomes part of a lock key.
+func keyText(column catalog.Column, value string) string {
+	if column.Kind == catalog.Date {
+		return "(pg_catalog.to_jsonb(" + value + ") #>> '{}')"
+	}
+	return value + "::pg_catalog.text"
+}
+
+func columnOf(alias string) func(catalog.Column) string {
+	return func(column catalog.Column) string { return alias + "." + ident(column.Name) }
+}
+
+// pinned is the lock template with the values that the filters pin, each cast
+// to its column's type. An update or delete whose pins render another key than
+// the one presented is out of scope, not merely without rows.
+func pinned(b *builder, m Mutation) (string, error) {
+	pins := map[string]string{}
+	for _, name := range m.Table.Lock.Columns {
+		filter, ok := pinOf(m.Filters, name)
+		if !ok {
+			return "", &Fault{
+				Code: ScopeNotPinned, Column: name, Parameter: name,
+				Detail: fmt.Sprintf("rows of %q are locked by %q: add the filter %s=eq.<value>", m.Table.Name, m.Table.Lock, name),
+			}
+		}
+		pins[name] = filter.Values[0]
+	}
+	return rendered(m.Table, func(column catalog.Column) string {
+		return fmt.Sprintf("CAST(%s AS %s)", b.param(pins[column.Name]), column.Type)
+	}), nil
+}
+
+func pinOf(filters []Filter, column string) (Filter, bool) {
+	for _, f := range filters {
+		if f.Column == column && f.Op == Eq && !f.Not {
+			return f, true
+		}
+	}
+	return Filter{}, false
+}
+
+// answer writes what every data statement selects from its rows, the common
+// table expression w: their number, their JSON, and the check of their scope.
+// pins is SQL text that must equal the key, "" if nothing is pinned.
+func answer(b *builder, m Mutation, key lease.Key, pins string) {
+	condition := "true"
+	if pins != "" {
+		condition = pins + " = " + b.param(string(key)) + "::pg_catalog.text"
+	}
+	allowed := "NULL"
+	if m.MaxAffected >= 0 && m.Op != catalog.Insert {
+		allowed = b.param(m.MaxAffected) + "::pg_catalog.int8"
+	}
+	fmt.Fprintf(b, `
+SELECT count(*),
+       %s,
+       CASE WHEN fencegate.check_rows(
+              %s,
+              count(*) FILTER (WHERE %s IS DISTINCT FROM %s::pg_catalog.text),
+              count(*),
+              %s)
+            THEN NULL::pg_catalog.int8 END
+  FROM w`,
+		jsonOf(m.Return), condition, rendered(m.Table, columnOf("w")), b.param(string(key)), allowed)
+}
+
+// jsonOf aggregates the returned columns of w.
+func jsonOf(c Columns) string {
+	switch {
+	case c.All:
+		return "string_agg(row_to_json(w.*)::pg_catalog.text, ',')"
+	case len(c.Names) > 0:
+		return "string_agg((SELECT row_to_json(r.*) FROM (SELECT " + identList("w.", c.Names) + ") AS r)::pg_catalog.text, ',')"
+	}
+	return "NULL::pg_catalog.text"
+}
+
+// returning names the columns that answer needs, and no others: a role may not
+// be allowed to read the rest.
+func returning(m Mutation) string {
+	if m.Return.All {
+		return "t.*"
+	}
+	names := append([]string{}, m.Return.Names...)
+	for _, column := range m.Table.Lock.Columns {
+		names = append(names, column)
+	}
+	if names = unique(names); len(names) > 0 {
+		return identList("t.", names)
+	}
+	return "1"
+}
+
+func unique(names []string) []string {
+	seen := make(map[string]bool, len(names))
+	kept := names[:0]
+	for _, name := range names {
+		if !seen[name] {
+			seen[name] = true
+			kept = append(kept, name)
+		}
+	}
+	return kept
+}

@@ -1,0 +1,160 @@
+// Package statement turns what a request asks for into SQL, and is the only
+// place that quotes an identifier or builds a condition.
+//
+// It is pure: the same Mutation, lock key and table give the same text. Values
+// never become part of the text; they travel as parameters, in the literal form
+// the request had, and PostgreSQL types them by the column.
+package statement
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/fencegate/fencegate/internal/catalog"
+	"github.com/fencegate/fencegate/internal/lease"
+)
+
+// Statement is one SQL statement. It answers exactly one row: how many rows it
+// touched (bigint), those rows as JSON objects separated by commas (text, NULL
+// if none or not asked for), and the total that matched (bigint, NULL unless
+// asked for).
+type Statement struct {
+	SQL  string
+	Args []any
+}
+
+// Mutation is one write to one table.
+type Mutation struct {
+	Op      catalog.Operation // Insert, Update or Delete
+	Table   *catalog.Table
+	Rows    []Row    // Insert: one or more; Update: exactly one
+	Filters []Filter // Update and Delete; all must hold
+	All     bool     // allows Update and Delete without filters
+	Return  Columns  // the zero value returns nothing
+	// MaxAffected bounds the rows that Update and Delete touch; negative: no bound.
+	MaxAffected int64
+}
+
+// Row is one JSON object of a request: its members' names in the order they
+// came, and its text.
+type Row struct {
+	Names []string
+	JSON  []byte
+}
+
+// Columns is what to return of each row. The zero value is nothing.
+type Columns struct {
+	All   bool
+	Names []string
+}
+
+// Query is one read of one table.
+type Query struct {
+	Table   *catalog.Table
+	Columns Columns
+	Filters []Filter
+	Order   []OrderTerm
+	Limit   int64
+	Offset  int64
+	Total   bool // count all rows that match
+}
+
+// OrderTerm is one column to sort by.
+type OrderTerm struct {
+	Column string
+	Desc   bool
+	Nulls  string // "", "first" or "last"
+}
+
+// Fault is a request that can't become a statement on this table. It says which
+// column, filter or member is wrong.
+type Fault struct {
+	Code      Code
+	Column    string // "" if none is at fault
+	Parameter string // the query parameter at fault, "" if none
+	Detail    string
+}
+
+func (f *Fault) Error() string { return fmt.Sprintf("%s: %s", f.Code, f.Detail) }
+
+// Code names a kind of Fault.
+type Code string
+
+// The kinds of faults.
+const (
+	UnknownColumn  Code = "unknown_column"
+	FilterRequired Code = "filter_required" // an update or delete of every row
+	ScopeNotPinned Code = "lock_scope_not_pinned"
+	EmptyBody      Code = "empty_body"
+)
+
+// ErrNotPinned is wrapped by a fault of kind ScopeNotPinned.
+var ErrNotPinned = errors.New("a column of the lock template is not pinned")
+
+// Unwrap lets errors.Is find ErrNotPinned.
+func (f *Fault) Unwrap() error {
+	if f.Code == ScopeNotPinned {
+		return ErrNotPinned
+	}
+	return nil
+}
+
+// builder collects text and parameters.
+type builder struct {
+	strings.Builder
+	args []any
+}
+
+// param adds a value and returns its placeholder.
+func (b *builder) param(value any) string {
+	b.args = append(b.args, value)
+	return "$" + strconv.Itoa(len(b.args))
+}
+
+func (b *builder) statement() Statement { return Statement{SQL: b.String(), Args: b.args} }
+
+// Build returns the statements of m, to be run in order in one transaction that
+// has passed the fence for key. Each raises FG002 if a row it touched lies
+// outside key, and FG004 past MaxAffected.
+func Build(m Mutation, key lease.Key) ([]Statement, error) {
+	if err := checkColumns(m); err != nil {
+		return nil, err
+	}
+	switch m.Op {
+	case catalog.Insert:
+		return buildInserts(m, key)
+	case catalog.Update:
+		return buildUpdate(m, key)
+	case catalog.Delete:
+		return buildDelete(m, key)
+	}
+	return nil, fmt.Errorf("no statement for operation %q", m.Op)
+}
+
+func checkColumns(m Mutation) error {
+	for _, row := range m.Rows {
+		for _, name := range row.Names {
+			if err := known(m.Table, name, ""); err != nil {
+				return err
+			}
+		}
+	}
+	for _, name := range m.Return.Names {
+		if err := known(m.Table, name, "select"); err != nil {
+			return err
+		}
+	}
+	return checkFilters(m.Table, m.Filters)
+}
+
+func known(table *catalog.Table, column, parameter string) error {
+	if _, ok := table.Column(column); ok {
+		return nil
+	}
+	return &Fault{
+		Code: UnknownColumn, Column: column, Parameter: parameter,
+		Detail: fmt.Sprintf("table %q has no column %q", table.Name, column),
+	}
+}
