@@ -85,15 +85,26 @@ func classify(err error) error {
 
 func parseRefusal(pg *pgconn.PgError) error {
 	var detail struct {
-		Code Code         `json:"code"`
+		Code *Code        `json:"code"`
 		Mark *lease.Token `json:"mark,string"`
 	}
 	if err := json.Unmarshal([]byte(pg.Detail), &detail); err != nil {
 		return fmt.Errorf("reading the fence's refusal %q: %w", pg.Detail, err)
 	}
-	refusal := &Refusal{Code: detail.Code}
-	if detail.Mark != nil {
-		refusal.Mark = *detail.Mark
+	if detail.Code == nil {
+		return fmt.Errorf("the fence's refusal %q has no code", pg.Detail)
 	}
-	return refusal
+	return refusal(lease.Claim{}, detail.Code, detail.Mark)
+}
+
+// refusal makes an error of a verdict; no code is no error.
+func refusal(claim lease.Claim, code *Code, mark *lease.Token) error {
+	if code == nil {
+		return nil
+	}
+	r := &Refusal{Code: *code, Claim: claim}
+	if mark != nil {
+		r.Mark = *mark
+	}
+	return r
 }

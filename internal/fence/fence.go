@@ -123,33 +123,34 @@ type Grantee struct {
 // is admitted under the claim any more. A claim that no longer holds the mark
 // gets a *Refusal and changes nothing.
 func (m *Marks) Release(ctx context.Context, claim lease.Claim, principal string) error {
-	return m.decide(ctx, "releasing", claim,
-		`SELECT code, mark FROM fencegate.release_mark($1, $2, $3, $4)`,
-		claim.Key, claim.Holder.Wire(), claim.Token, principal)
-}
-
-// Verify returns nil if the claim matches its mark now, else a *Refusal. It
-// takes no lock: a nil answer can be out of date before it arrives.
-func (m *Marks) Verify(ctx context.Context, claim lease.Claim) error {
-	return m.decide(ctx, "verifying", claim,
-		`SELECT code, mark FROM fencegate.verdict($1, $2, $3)`,
-		claim.Key, claim.Holder.Wire(), claim.Token)
-}
-
-func (m *Marks) decide(ctx context.Context, act string, claim lease.Claim, query string, args ...any) error {
 	var code *Code
 	var mark *lease.Token
-	if err := m.pool.QueryRow(ctx, query, args...).Scan(&code, &mark); err != nil {
-		return wall(act, claim.Key, err)
+	err := m.pool.QueryRow(ctx, `SELECT code, mark FROM fencegate.release_mark($1, $2, $3, $4)`,
+		claim.Key, claim.Holder.Wire(), claim.Token, principal,
+	).Scan(&code, &mark)
+	if err != nil {
+		return wall("releasing the mark", claim.Key, err)
 	}
-	if code == nil {
-		return nil
+	return refusal(claim, code, mark)
+}
+
+// Verify returns nil if the claim matches its mark now, else a *Refusal, and
+// how long ago the mark was granted. It takes no lock: a nil answer can be out
+// of date before it arrives.
+func (m *Marks) Verify(ctx context.Context, claim lease.Claim) (age time.Duration, err error) {
+	var code *Code
+	var mark *lease.Token
+	var ageMS *int64
+	err = m.pool.QueryRow(ctx, `SELECT code, mark, age_ms FROM fencegate.verdict($1, $2, $3)`,
+		claim.Key, claim.Holder.Wire(), claim.Token,
+	).Scan(&code, &mark, &ageMS)
+	if err != nil {
+		return 0, wall("verifying the claim on the mark", claim.Key, err)
 	}
-	refusal := &Refusal{Code: *code, Claim: claim}
-	if mark != nil {
-		refusal.Mark = *mark
+	if ageMS != nil {
+		age = time.Duration(*ageMS) * time.Millisecond
 	}
-	return refusal
+	return age, refusal(claim, code, mark)
 }
 
 // Admit queues the fence as the next statement of batch. Put it before the data
@@ -162,7 +163,13 @@ func Admit(batch *pgx.Batch, claim lease.Claim) {
 // Admitted reads the answer to Admit: nil, a *Refusal, or why it is not known.
 func Admitted(results pgx.BatchResults, claim lease.Claim) error {
 	_, err := results.Exec()
-	return wall("passing the fence", claim.Key, err)
+	err = wall("passing the fence", claim.Key, err)
+	var refused *Refusal
+	if errors.As(err, &refused) {
+		refused.Claim = claim
+		return refused
+	}
+	return err
 }
 
 // MeetDatabase makes sure that the life the database is in has its epoch. Every

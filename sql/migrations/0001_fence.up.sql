@@ -148,14 +148,17 @@ CREATE FUNCTION fencegate.holder_digest(p_holder text) RETURNS text LANGUAGE sql
     SELECT left(encode(sha256(convert_to(p_holder, 'UTF8')), 'hex'), 16)
 $$;
 
--- Why this claim may not write; code is NULL if it may. Takes no lock.
-CREATE FUNCTION fencegate.verdict(p_key text, p_holder text, p_token bigint, OUT code text, OUT mark bigint)
+-- Why this claim may not write; code is NULL if it may. Takes no lock. age_ms is
+-- the time since the mark's grant.
+CREATE FUNCTION fencegate.verdict(p_key text, p_holder text, p_token bigint,
+    OUT code text, OUT mark bigint, OUT age_ms bigint)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     m fencegate.marks;
 BEGIN
     SELECT * INTO m FROM fencegate.marks WHERE lock_key = p_key COLLATE "C";
     mark := m.token;
+    age_ms := extract(epoch FROM clock_timestamp() - m.granted_at) * 1000;
     code := CASE
         WHEN m.token IS NULL                        THEN 'token_not_granted'
         WHEN p_token < m.token                      THEN 'stale_token'

@@ -1,0 +1,107 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/fencegate/fencegate/internal/fence"
+	"github.com/fencegate/fencegate/internal/lease"
+)
+
+// What the gate refuses for beyond the marks' own codes.
+const (
+	LeaseExpired fence.Code = "lease_expired" // the lock service has no live lease
+	LeaseLost    fence.Code = "lease_lost"    // it has somebody else's
+	LockScope    fence.Code = "lock_scope"    // a row is not covered by the lock key
+)
+
+// Refused is a write, renewal or release that was turned away for good, with
+// the record that was made of it.
+type Refused struct {
+	Code     fence.Code
+	Claim    lease.Claim
+	Mark     lease.Token // 0: never granted, or not read
+	Detail   string
+	AuditID  int64 // 0: not recorded, and AuditErr says why
+	AuditErr error
+	cause    error
+}
+
+func (r *Refused) Error() string { return fmt.Sprintf("%s: %s", r.Code, r.Detail) }
+
+// Unwrap gives what the refusal was made of, such as a *statement.Fault.
+func (r *Refused) Unwrap() error { return r.cause }
+
+// Held says that somebody else has the lock key.
+type Held struct {
+	Key    lease.Key
+	Wait   time.Duration // until it may be free; 0: not known
+	Reason string
+}
+
+func (h *Held) Error() string { return fmt.Sprintf("%q is taken: %s", h.Key, h.Reason) }
+
+// What may pass if the same request is sent again later, or not at all.
+var (
+	// ErrDatabaseUnavailable: nothing was sent to the database.
+	ErrDatabaseUnavailable = errors.New("database unavailable")
+	// ErrOverloaded: no connection, or no lease time, was left in time.
+	ErrOverloaded = errors.New("overloaded")
+	// ErrOutcomeUnknown: the connection died while the transaction was on its
+	// way; it may have been committed.
+	ErrOutcomeUnknown = errors.New("outcome unknown")
+	// ErrTTL: the asked lease time is outside the configured terms.
+	ErrTTL = errors.New("ttl out of range")
+)
+
+// DatabaseError is an error that PostgreSQL raised about the request's data;
+// the transaction was rolled back.
+type DatabaseError struct {
+	SQLState   string
+	Message    string
+	Hint       string
+	Constraint string
+	Column     string
+	Detail     string // may carry row values: for the log only
+}
+
+func (e *DatabaseError) Error() string { return fmt.Sprintf("%s (SQLSTATE %s)", e.Message, e.SQLState) }
+
+// stage says how far a batch had got when it failed.
+type stage int
+
+const (
+	reaching   stage = iota // getting a connection
+	executing               // statements are on their way, COMMIT not answered
+	committing              // all statements answered, COMMIT not
+)
+
+// classify stops pgx errors at this room's wall and tells what is known about
+// the transaction. While executing, an error that PostgreSQL sent means rolled
+// back; a silent connection means unknown, since COMMIT had been sent along.
+// While committing, a FATAL proves nothing either: a server that is told to
+// stop can end a session right after its commit.
+func classify(at stage, err error) error {
+	if err == nil || errors.Is(err, fence.ErrRefused) || errors.Is(err, fence.ErrBusy) {
+		return err
+	}
+	var pg *pgconn.PgError
+	fromServer := errors.As(err, &pg)
+	fatal := fromServer && pg.SeverityUnlocalized != "ERROR"
+	switch {
+	case at == reaching && errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%w: no database connection became free in time: %w", ErrOverloaded, err)
+	case at == reaching, pgconn.SafeToRetry(err), fatal && at == executing:
+		return fmt.Errorf("%w: %w", ErrDatabaseUnavailable, err)
+	case fromServer && !fatal:
+		return &DatabaseError{
+			SQLState: pg.Code, Message: pg.Message, Hint: pg.Hint, Detail: pg.Detail,
+			Constraint: pg.ConstraintName, Column: pg.ColumnName,
+		}
+	}
+	return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+}

@@ -1,0 +1,60 @@
+// Package gate is where the two authorities meet: the lock service, which says
+// who is alive, and the marks, which say who may write. It knows the protocols
+// (grant, renew, release) and the one way of a write, and nothing of HTTP.
+//
+// Every door that writes goes through Write; there is no other function here,
+// or anywhere, that changes a protected table.
+package gate
+
+import (
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/fencegate/fencegate/internal/audit"
+	"github.com/fencegate/fencegate/internal/fence"
+	"github.com/fencegate/fencegate/internal/lockclient"
+)
+
+// Config is what a Gate works with; every field is needed unless it says otherwise.
+type Config struct {
+	Pool  *pgxpool.Pool
+	Store lockclient.Store
+	Marks *fence.Marks
+	Audit *audit.Writer
+	Log   *slog.Logger
+	Terms Terms
+
+	// Lenient admits a holder whose lease ran out while nobody else took the
+	// key. Still safe: the mark decides. Zero value: no live lease, no write.
+	Lenient bool
+	// FenceOnly lets the marks alone decide while the lock service is down.
+	// Still safe. Zero value: 503.
+	FenceOnly bool
+}
+
+// Terms bounds leases. All are needed: Min <= Default <= Max <= Lifetime.
+type Terms struct {
+	Min, Default, Max time.Duration // of one lease or renewal
+	Lifetime          time.Duration // from the grant to the last renewal's end
+}
+
+// Gate is safe for concurrent use and keeps nothing between calls: any number
+// of gateways on one database behave as one.
+type Gate struct {
+	Config
+}
+
+// New checks cfg and returns its gate.
+func New(cfg Config) (*Gate, error) {
+	if cfg.Pool == nil || cfg.Store == nil || cfg.Marks == nil || cfg.Audit == nil || cfg.Log == nil {
+		return nil, errors.New("gate: a part is missing from its configuration")
+	}
+	t := cfg.Terms
+	if t.Min < time.Millisecond || t.Min > t.Default || t.Default > t.Max || t.Max > t.Lifetime {
+		return nil, errors.New("gate: lease terms must rise from min over default and max to lifetime")
+	}
+	return &Gate{Config: cfg}, nil
+}

@@ -1,0 +1,129 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fencegate/fencegate/internal/audit"
+	"github.com/fencegate/fencegate/internal/fence"
+	"github.com/fencegate/fencegate/internal/lease"
+	"github.com/fencegate/fencegate/internal/lockclient"
+)
+
+// Renew sets the end of the claim's lease to now + ttl, but not past its
+// maximum lifetime. It never revives a lease and never mints a token. The mark
+// is read first: extending first would keep a released key closed. Errors:
+// *Refused, ErrTTL, ErrDatabaseUnavailable, lockclient.ErrUnavailable.
+//
+// ttl 0 takes the default.
+func (g *Gate) Renew(ctx context.Context, claim lease.Claim, ttl time.Duration, from audit.Origin) (Lease, error) {
+	ttl, err := g.Terms.ttl(ttl)
+	if err != nil {
+		return Lease{}, err
+	}
+	renewed, err := g.renew(ctx, claim, ttl)
+	if err != nil {
+		return Lease{}, g.recorded(ctx, audit.Record{
+			Disposition: audit.Event, Operation: "renew", Claim: claim, Origin: from,
+		}, err)
+	}
+	return renewed, nil
+}
+
+func (g *Gate) renew(ctx context.Context, claim lease.Claim, ttl time.Duration) (Lease, error) {
+	age, err := g.Marks.Verify(ctx, claim)
+	if err != nil {
+		return Lease{}, classify(reaching, err)
+	}
+	left := g.Terms.Lifetime - age
+	if left < time.Millisecond {
+		return Lease{}, &Refused{Code: LeaseExpired, Claim: claim, Mark: claim.Token,
+			Detail: fmt.Sprintf("granted %s ago, past the maximum lifetime of %s", age.Round(time.Second), g.Terms.Lifetime)}
+	}
+	ttl = min(ttl, left)
+	ok, err := g.Store.Extend(ctx, claim.Key, claim.Holder, ttl)
+	if err != nil {
+		return Lease{}, err
+	}
+	if !ok {
+		return Lease{}, g.lost(ctx, claim)
+	}
+	return Lease{Claim: claim, Remaining: ttl}, nil
+}
+
+// lost tells an expired lease from one that somebody else has by now.
+func (g *Gate) lost(ctx context.Context, claim lease.Claim) error {
+	current, err := g.Store.Read(ctx, claim.Key)
+	if err != nil {
+		return err
+	}
+	return leaseRefusal(claim, current)
+}
+
+func leaseRefusal(claim lease.Claim, current lockclient.Reading) *Refused {
+	r := &Refused{Code: LeaseExpired, Claim: claim, Mark: claim.Token, Detail: "the lease has run out"}
+	if current.Live() {
+		r.Code, r.Detail = LeaseLost, "the lease has run out and another holder has the key"
+	}
+	return r
+}
+
+// Released is what a release did.
+type Released struct {
+	Done   bool
+	Reason string // why not, or "already_released"
+}
+
+// Release closes the claim's mark, then deletes its lease: once it returns,
+// nothing is admitted under the claim. A claim that holds nothing any more
+// changes nothing and is recorded. Errors: ErrDatabaseUnavailable, fence.ErrBusy.
+func (g *Gate) Release(ctx context.Context, claim lease.Claim, from audit.Origin) (Released, error) {
+	released := Released{Done: true}
+	err := g.Marks.Release(ctx, claim, from.Principal)
+	var refusal *fence.Refusal
+	switch {
+	case errors.As(err, &refusal) && refusal.Code == fence.LeaseReleased:
+		released.Reason = "already_released"
+	case errors.As(err, &refusal):
+		g.recorded(ctx, audit.Record{
+			Disposition: audit.Event, Operation: "release", Claim: claim, Origin: from,
+		}, err)
+		return Released{Reason: string(refusal.Code)}, nil
+	case err != nil:
+		return Released{}, classify(executing, err)
+	}
+	if _, err := g.Store.Drop(ctx, claim.Key, claim.Holder); err != nil {
+		g.Log.Warn("a released lease could not be deleted, it runs out by itself",
+			"lock_key", claim.Key.Wire(), "error", err)
+	}
+	return released, nil
+}
+
+// State is what is known about a lock key now.
+type State struct {
+	Mark   fence.Mark
+	Live   bool
+	Left   time.Duration
+	OfMark bool // the live lease is the one that the mark was granted to
+}
+
+// Look returns the state of key. The mark and the lease are read one after the
+// other: between them the key can change hands.
+func (g *Gate) Look(ctx context.Context, key lease.Key) (State, error) {
+	mark, err := g.Marks.Read(ctx, key)
+	if err != nil {
+		return State{}, classify(reaching, err)
+	}
+	current, err := g.Store.Read(ctx, key)
+	if err != nil {
+		return State{}, err
+	}
+	return State{
+		Mark:   mark,
+		Live:   current.Live(),
+		Left:   current.Remaining,
+		OfMark: current.Live() && current.Holder.Digest() == mark.HolderDigest,
+	}, nil
+}

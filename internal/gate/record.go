@@ -1,0 +1,73 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/fencegate/fencegate/internal/audit"
+	"github.com/fencegate/fencegate/internal/fence"
+	"github.com/fencegate/fencegate/internal/statement"
+)
+
+// The private SQLSTATE of fencegate.check_rows for a row outside the lock key.
+const stateOutOfScope = "FG002"
+
+// recorded turns err into a *Refused with its record if it is a refusal, and
+// returns any other error as it is. The record is committed before the caller
+// can answer; if that fails the refusal stands all the same.
+func (g *Gate) recorded(ctx context.Context, r audit.Record, err error) error {
+	refused := asRefused(err)
+	if refused == nil {
+		return err
+	}
+	r.Code, r.Mark = string(refused.Code), refused.Mark
+	refused.Claim = r.Claim
+	ctx, cancel := undisturbed(ctx)
+	defer cancel()
+	refused.AuditID, refused.AuditErr = g.Audit.Record(ctx, r)
+	if refused.AuditErr != nil {
+		g.Log.Error("a refusal could not be recorded", "code", r.Code, "lock_key", r.Claim.Key.Wire(),
+			"token", r.Claim.Token.String(), "operation", r.Operation, "table", r.Table,
+			"request_id", r.Origin.RequestID, "error", refused.AuditErr)
+	}
+	return refused
+}
+
+// asRefused returns nil for errors that are not the fence's, the lease's or the
+// scope's doing.
+func asRefused(err error) *Refused {
+	var refused *Refused
+	var mark *fence.Refusal
+	var fault *statement.Fault
+	var db *DatabaseError
+	switch {
+	case errors.As(err, &refused):
+		return refused
+	case errors.As(err, &mark):
+		return &Refused{Code: mark.Code, Mark: mark.Mark, Detail: describe(mark), cause: err}
+	case errors.As(err, &fault) && fault.Code == statement.ScopeNotPinned:
+		return &Refused{Code: LockScope, Detail: fault.Detail, cause: err}
+	case errors.As(err, &db) && db.SQLState == stateOutOfScope:
+		return &Refused{Code: LockScope, Detail: "a row that the request names, or would make, is not covered by the lock key", cause: err}
+	}
+	return nil
+}
+
+func describe(r *fence.Refusal) string {
+	switch r.Code {
+	case fence.StaleToken:
+		return fmt.Sprintf("token %s is older than %s, the newest granted for this lock key", r.Claim.Token, r.Mark)
+	case fence.HolderMismatch:
+		return "the token was granted to another holder"
+	case fence.TokenNotGranted:
+		return fmt.Sprintf("token %s was never granted for this lock key", r.Claim.Token)
+	case fence.LeaseReleased:
+		return "the holder has released this lock"
+	case fence.LeaseRevoked:
+		return "an operator has revoked this lock"
+	case fence.EpochChanged:
+		return "the token was granted before the database failed over or was restored"
+	}
+	return string(r.Code)
+}

@@ -1,0 +1,265 @@
+package proxy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/fencegate/fencegate/internal/api"
+	"github.com/fencegate/fencegate/internal/audit"
+	"github.com/fencegate/fencegate/internal/auth"
+	"github.com/fencegate/fencegate/internal/catalog"
+	"github.com/fencegate/fencegate/internal/fence"
+	"github.com/fencegate/fencegate/internal/gate"
+	"github.com/fencegate/fencegate/internal/lockclient"
+	"github.com/fencegate/fencegate/internal/statement"
+)
+
+// refusedHeader tells the worker that its token is dead: stop, acquire again,
+// never resend. A 412 without it is another precondition.
+const refusedHeader = "Fencing-Refused"
+
+// fault is an error on its way out. It also is what this package itself finds
+// wrong with a request. Only status, slug and detail are always set.
+type fault struct {
+	status     int
+	slug       string
+	code       string // what clients switch on; slug if ""
+	detail     string
+	hint       string
+	pointer    string
+	parameter  string
+	column     string
+	constraint string
+	sqlState   string
+	outcome    api.ProblemOutcome // not_applied if ""
+	retryAfter time.Duration      // > 0: the same request may be sent again
+	refused    *gate.Refused
+}
+
+func (f *fault) Error() string { return f.slug + ": " + f.detail }
+
+var (
+	errInternal        = &fault{status: http.StatusInternalServerError, slug: "internal", detail: "the gateway met an error it does not know; its log has it under this request id", outcome: api.Unknown}
+	errTooManyInFlight = &fault{status: http.StatusServiceUnavailable, slug: "overloaded", detail: "too many requests are in flight", retryAfter: time.Second}
+)
+
+// faultOf is the one table from error to status and code.
+func faultOf(err error) *fault {
+	var own *fault
+	var refused *gate.Refused
+	var held *gate.Held
+	var wrong *statement.Fault
+	var db *gate.DatabaseError
+	switch {
+	case errors.As(err, &own):
+		return own
+	case errors.As(err, &refused):
+		return refusedFault(refused)
+	case errors.As(err, &held):
+		return &fault{status: http.StatusLocked, slug: "lock_held", detail: held.Reason, retryAfter: max(held.Wait, time.Second)}
+	case errors.As(err, &wrong):
+		return statementFault(wrong)
+	case errors.As(err, &db):
+		return databaseFault(db)
+	case errors.Is(err, catalog.ErrUnknownTable):
+		return &fault{status: http.StatusNotFound, slug: "unknown_table", code: "PGRST205", detail: "there is no such table"}
+	case errors.Is(err, audit.ErrNotFound):
+		return &fault{status: http.StatusNotFound, slug: "not_found", detail: "there is no such record"}
+	case errors.Is(err, auth.ErrDenied):
+		return &fault{status: http.StatusForbidden, slug: "forbidden", code: "42501", detail: err.Error()}
+	case errors.Is(err, gate.ErrTTL):
+		return &fault{status: http.StatusUnprocessableEntity, slug: "ttl_out_of_range", pointer: "/ttl_ms", detail: err.Error()}
+	case errors.Is(err, fence.ErrBusy):
+		return unavailable("row_locked", "another write under this lock key is still in flight", time.Second)
+	case errors.Is(err, lockclient.ErrUnavailable):
+		return unavailable("lock_service_unavailable", "the lock service can't be reached; nothing was written", time.Second)
+	case errors.Is(err, gate.ErrOutcomeUnknown):
+		return &fault{status: http.StatusGatewayTimeout, slug: "outcome_unknown", outcome: api.Unknown,
+			detail: "the connection to the database was lost before it confirmed; the request may or may not have been applied"}
+	case errors.Is(err, gate.ErrDatabaseUnavailable):
+		return unavailable("database_unavailable", "the database can't be reached; nothing was written", time.Second)
+	case errors.Is(err, gate.ErrOverloaded), errors.Is(err, context.DeadlineExceeded):
+		return unavailable("overloaded", "the request did not get its turn in time; nothing was written", time.Second)
+	}
+	return errInternal
+}
+
+func unavailable(slug, detail string, retryAfter time.Duration) *fault {
+	return &fault{status: http.StatusServiceUnavailable, slug: slug, detail: detail, retryAfter: retryAfter}
+}
+
+func refusedFault(r *gate.Refused) *fault {
+	f := &fault{status: http.StatusPreconditionFailed, slug: string(r.Code), detail: r.Detail, refused: r}
+	if r.Code == gate.LockScope {
+		f.status = http.StatusForbidden
+		var wrong *statement.Fault
+		if errors.As(r, &wrong) {
+			f.column, f.parameter = wrong.Column, wrong.Parameter
+		}
+	}
+	return f
+}
+
+func statementFault(wrong *statement.Fault) *fault {
+	f := &fault{status: http.StatusBadRequest, slug: string(wrong.Code), detail: wrong.Detail,
+		column: wrong.Column, parameter: wrong.Parameter}
+	if wrong.Code == statement.UnknownColumn {
+		f.status, f.code = http.StatusUnprocessableEntity, "PGRST204"
+		if wrong.Parameter != "" {
+			f.code = "42703"
+		}
+	}
+	return f
+}
+
+// sqlStates maps what PostgreSQL raised, by the whole SQLSTATE or its class.
+var sqlStates = map[string]struct {
+	status int
+	slug   string
+	retry  bool
+}{
+	"23505": {http.StatusConflict, "unique_violation", false},
+	"23503": {http.StatusConflict, "foreign_key_violation", false},
+	"23P01": {http.StatusConflict, "exclusion_violation", false},
+	"23502": {http.StatusUnprocessableEntity, "not_null_violation", false},
+	"23514": {http.StatusUnprocessableEntity, "check_violation", false},
+	"22":    {http.StatusUnprocessableEntity, "invalid_value", false},
+	"428C9": {http.StatusUnprocessableEntity, "generated_column", false},
+	"44000": {http.StatusUnprocessableEntity, "check_option_violation", false},
+	"55000": {http.StatusUnprocessableEntity, "not_updatable", false},
+	"42883": {http.StatusUnprocessableEntity, "operator_not_possible", false},
+	"42804": {http.StatusUnprocessableEntity, "type_mismatch", false},
+	"42703": {http.StatusUnprocessableEntity, "unknown_column", false},
+	"42P01": {http.StatusNotFound, "unknown_table", false},
+	"42501": {http.StatusForbidden, "insufficient_privilege", false},
+	"P0001": {http.StatusUnprocessableEntity, "raised_by_database", false},
+	"FG003": {http.StatusInternalServerError, "wrong_isolation", false},
+	"FG004": {http.StatusConflict, "max_affected_exceeded", false},
+	"40001": {http.StatusServiceUnavailable, "serialization_failure", true},
+	"40P01": {http.StatusServiceUnavailable, "serialization_failure", true},
+	"55P03": {http.StatusServiceUnavailable, "row_locked", true},
+	"53":    {http.StatusServiceUnavailable, "overloaded", true},
+	"57P":   {http.StatusServiceUnavailable, "database_unavailable", true},
+	"25006": {http.StatusServiceUnavailable, "database_unavailable", true},
+	"57014": {http.StatusGatewayTimeout, "statement_timeout", true},
+}
+
+func databaseFault(db *gate.DatabaseError) *fault {
+	known, ok := sqlStates[db.SQLState]
+	for n := len(db.SQLState) - 1; !ok && n >= 2; n-- {
+		known, ok = sqlStates[db.SQLState[:n]]
+	}
+	if !ok {
+		internal := *errInternal
+		internal.outcome = api.NotApplied // an error of PostgreSQL's rolls back
+		return &internal
+	}
+	f := &fault{status: known.status, slug: known.slug, code: db.SQLState, sqlState: db.SQLState,
+		detail: db.Message, hint: db.Hint, constraint: db.Constraint, column: db.Column}
+	if known.retry {
+		f.retryAfter = time.Second
+	}
+	return f
+}
+
+// fail answers with err as problem+json and logs what only the operator may see.
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	f := faultOf(err)
+	if f.status >= http.StatusInternalServerError {
+		s.Log.Error("request failed", "code", f.slug, "request_id", requestID(r), "error", err)
+	} else if db := (*gate.DatabaseError)(nil); errors.As(err, &db) {
+		s.Log.Info("the database refused", "sqlstate", db.SQLState, "message", db.Message, "detail", db.Detail, "request_id", requestID(r))
+	}
+	h := w.Header()
+	if f.retryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(f.retryAfter.Seconds()))))
+	}
+	if f.status == http.StatusPreconditionFailed && f.refused != nil {
+		h.Set(refusedHeader, f.slug) // not for lock_scope: that token lives
+	}
+	body, err := json.Marshal(f.problem(requestID(r)))
+	if err != nil {
+		panic(err) // strings and numbers always marshal
+	}
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(f.status)
+	w.Write(body)
+}
+
+func (f *fault) problem(requestID string) api.Problem {
+	p := api.Problem{
+		Type:       "urn:fencegate:problem:" + f.slug,
+		Title:      title(f.slug),
+		Status:     f.status,
+		Detail:     f.detail,
+		Code:       cmp.Or(f.code, f.slug),
+		Retryable:  f.retryAfter > 0,
+		Outcome:    cmp.Or(f.outcome, api.NotApplied),
+		RequestId:  requestID,
+		Message:    f.detail,
+		Hint:       optional(f.hint),
+		Pointer:    optional(f.pointer),
+		Parameter:  optional(f.parameter),
+		Column:     optional(f.column),
+		Constraint: optional(f.constraint),
+		Sqlstate:   optional(f.sqlState),
+	}
+	if f.refused != nil {
+		describeRefusal(&p, f.refused)
+	}
+	return p
+}
+
+// describeRefusal tells the caller's own claim and the mark it ran into. The
+// mark's number helps nobody to write: that takes its holder as well.
+func describeRefusal(p *api.Problem, r *gate.Refused) {
+	p.LockKey = new(r.Claim.Key.Wire())
+	p.PresentedToken = new(r.Claim.Token.String())
+	if r.Mark != 0 {
+		p.HighWaterToken = new(r.Mark.String())
+	}
+	if r.AuditID != 0 {
+		p.AuditId = new(strconv.FormatInt(r.AuditID, 10))
+	}
+	if r.AuditErr != nil {
+		p.AuditFailed = new(true)
+	}
+}
+
+func title(slug string) string {
+	words := strings.ReplaceAll(slug, "_", " ")
+	return strings.ToUpper(words[:1]) + words[1:]
+}
+
+// failBinding answers for the generated router, which found a parameter wrong.
+func (s *Server) failBinding(w http.ResponseWriter, r *http.Request, err error) {
+	var many *api.TooManyValuesForParamError
+	var format *api.InvalidParamFormatError
+	var required *api.RequiredParamError
+	switch {
+	case errors.As(err, &many) && isClaimHeader(many.ParamName):
+		err = malformedFencing(many.ParamName, errors.New("it is given more than once"))
+	case errors.As(err, &many):
+		err = badParameter(many.ParamName, "%s is given more than once", many.ParamName)
+	case errors.As(err, &format):
+		err = badParameter(format.ParamName, "%s can't be read", format.ParamName)
+	case errors.As(err, &required):
+		err = badParameter(required.ParamName, "%s is missing", required.ParamName)
+	default:
+		err = badParameter("", "a parameter can't be read")
+	}
+	s.fail(w, r, err)
+}
+
+func isClaimHeader(name string) bool {
+	return name == "Lock-Key" || name == "Lock-Holder" || name == "Fencing-Token"
+}

@@ -1,0 +1,183 @@
+package proxy
+
+import (
+	"net/http"
+	"time"
+	"unicode/utf8"
+
+	"github.com/fencegate/fencegate/internal/api"
+	"github.com/fencegate/fencegate/internal/fence"
+	"github.com/fencegate/fencegate/internal/gate"
+	"github.com/fencegate/fencegate/internal/lease"
+)
+
+// maxClientBytes bounds the name that a worker gives itself.
+const maxClientBytes = 200
+
+// AcquireLease answers POST /v1/leases.
+func (s *Server) AcquireLease(w http.ResponseWriter, r *http.Request) {
+	var body api.AcquireRequest
+	key, err := decodeKeyed(r, &body, &body.Key)
+	if err == nil {
+		err = checkClient(body.Client)
+	}
+	if err == nil {
+		err = refuseIdempotencyKey(r.Header)
+	}
+	var ttl time.Duration
+	if err == nil {
+		ttl, err = parseTTL(body.TtlMs)
+	}
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	granted, err := s.Gate.Acquire(r.Context(), key, ttl, fence.Grantee{
+		Client: valueOf(body.Client), Principal: principal(r).Name,
+	})
+	s.respondLease(w, r, http.StatusCreated, granted, err)
+}
+
+// RenewLease answers POST /v1/leases/renew.
+func (s *Server) RenewLease(w http.ResponseWriter, r *http.Request) {
+	var body api.RenewRequest
+	key, err := decodeKeyed(r, &body, &body.Key)
+	var claim lease.Claim
+	if err == nil {
+		claim, err = bodyClaim(key, body.Holder, body.Token)
+	}
+	var ttl time.Duration
+	if err == nil {
+		ttl, err = parseTTL(body.TtlMs)
+	}
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	renewed, err := s.Gate.Renew(r.Context(), claim, ttl, origin(r))
+	s.respondLease(w, r, http.StatusOK, renewed, err)
+}
+
+// ReleaseLease answers POST /v1/leases/release.
+func (s *Server) ReleaseLease(w http.ResponseWriter, r *http.Request) {
+	var body api.ReleaseRequest
+	key, err := decodeKeyed(r, &body, &body.Key)
+	var claim lease.Claim
+	if err == nil {
+		claim, err = bodyClaim(key, body.Holder, body.Token)
+	}
+	var released gate.Released
+	if err == nil {
+		released, err = s.Gate.Release(r.Context(), claim, origin(r))
+	}
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	respondJSON(w, http.StatusOK, api.Release{Released: released.Done, Reason: optional(released.Reason)})
+}
+
+// ReadLease answers GET /v1/leases?key=.
+func (s *Server) ReadLease(w http.ResponseWriter, r *http.Request, params api.ReadLeaseParams) {
+	key, err := lease.ParseKey(params.Key)
+	if err != nil {
+		s.fail(w, r, malformedFencing("key", err))
+		return
+	}
+	state, err := s.Gate.Look(r.Context(), key)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	answer := api.LeaseState{Key: key.Wire(), Live: state.Live}
+	if state.Live {
+		answer.RemainingMs = new(state.Left.Milliseconds())
+	}
+	if state.Mark.Token != 0 {
+		answer.Mark = new(apiMark(state.Mark))
+		answer.MarkHoldsLease = &state.OfMark
+	}
+	respondJSON(w, http.StatusOK, answer)
+}
+
+func (s *Server) respondLease(w http.ResponseWriter, r *http.Request, status int, l gate.Lease, err error) {
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	respondJSON(w, status, api.Lease{
+		Key:           l.Claim.Key.Wire(),
+		Holder:        l.Claim.Holder.Wire(),
+		Token:         l.Claim.Token.String(),
+		TtlMs:         l.Remaining.Milliseconds(),
+		ExpiresAt:     time.Now().Add(l.Remaining).UTC(),
+		RenewAfterMs:  (l.Remaining / 3).Milliseconds(),
+		MaxLifetimeMs: s.Gate.Terms.Lifetime.Milliseconds(),
+		Headers: map[string]string{
+			"Lock-Key":      l.Claim.Key.Wire(),
+			"Lock-Holder":   l.Claim.Holder.Wire(),
+			"Fencing-Token": l.Claim.Token.String(),
+		},
+	})
+}
+
+// decodeKeyed decodes a body into body, whose member key points into it.
+func decodeKeyed(r *http.Request, body any, key *string) (lease.Key, error) {
+	if err := decodeObject(r, body); err != nil {
+		return "", err
+	}
+	parsed, err := lease.ParseKey(*key)
+	if err != nil {
+		return "", malformedMember("/key", err)
+	}
+	return parsed, nil
+}
+
+func bodyClaim(key lease.Key, holder, token string) (claim lease.Claim, err error) {
+	claim.Key = key
+	if claim.Holder, err = lease.ParseHolder(holder); err != nil {
+		return claim, malformedMember("/holder", err)
+	}
+	if claim.Token, err = lease.ParseToken(token); err != nil {
+		return claim, malformedMember("/token", err)
+	}
+	return claim, nil
+}
+
+func malformedMember(pointer string, err error) error {
+	return &fault{status: http.StatusBadRequest, slug: "fencing_malformed", pointer: pointer, detail: pointer[1:] + ": " + err.Error()}
+}
+
+// parseTTL returns 0 for an absent member: the default.
+func parseTTL(ms *int64) (time.Duration, error) {
+	if ms == nil {
+		return 0, nil
+	}
+	// Past this the multiplication would overflow into something that passes.
+	if *ms < 1 || *ms > int64(time.Duration(1<<63-1)/time.Millisecond) {
+		return 0, &fault{status: http.StatusUnprocessableEntity, slug: "ttl_out_of_range", pointer: "/ttl_ms",
+			detail: "ttl_ms must be at least 1 and within the configured terms"}
+	}
+	return time.Duration(*ms) * time.Millisecond, nil
+}
+
+func checkClient(client *string) error {
+	if client == nil || len(*client) <= maxClientBytes && utf8.ValidString(*client) {
+		return nil
+	}
+	return &fault{status: http.StatusBadRequest, slug: "malformed_json", pointer: "/client", detail: "client is longer than 200 bytes"}
+}
+
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func valueOf(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

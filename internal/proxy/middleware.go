@@ -1,0 +1,125 @@
+package proxy
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"net"
+	"net/http"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+)
+
+type contextKey int
+
+const requestIDKey contextKey = iota
+
+var plainRequestID = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,128}$`)
+
+// rawPath makes the router split the path as it was sent, so that every
+// segment is percent-decoded exactly once.
+func rawPath(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.URL.RawPath = r.URL.EscapedPath()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// identify takes the caller's request id or makes one, and answers with it.
+func (s *Server) identify(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id := r.Header.Get("Request-Id")
+		if id == "" {
+			id = r.Header.Get("X-Request-Id")
+		}
+		if !plainRequestID.MatchString(id) {
+			var raw [12]byte
+			rand.Read(raw[:])
+			id = hex.EncodeToString(raw[:])
+		}
+		w.Header().Set("Request-Id", id)
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), requestIDKey, id)))
+	})
+}
+
+func requestID(r *http.Request) string {
+	id, _ := r.Context().Value(requestIDKey).(string)
+	return id
+}
+
+func remoteAddress(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr // a unix socket has no port
+	}
+	return host
+}
+
+// logAccess writes one line for each request, without its query or body: both
+// carry row values.
+func (s *Server) logAccess(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		began := time.Now()
+		watched := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
+		defer func() {
+			s.Log.Info("request", "method", r.Method, "path", r.URL.Path, "status", watched.Status(),
+				"bytes", watched.BytesWritten(), "ms", float64(time.Since(began).Microseconds())/1000,
+				"request_id", requestID(r), "remote", remoteAddress(r),
+				"refused", watched.Header().Get(refusedHeader))
+		}()
+		next.ServeHTTP(watched, r)
+	})
+}
+
+func (s *Server) recoverPanic(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			switch fault := recover(); fault {
+			case nil:
+			case http.ErrAbortHandler:
+				panic(fault)
+			default:
+				s.Log.Error("a handler panicked", "panic", fault, "request_id", requestID(r), "stack", string(debug.Stack()))
+				s.fail(w, r, errInternal)
+			}
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// limit turns away what exceeds the requests in flight, bounds the body, and
+// gives the request its deadline.
+func (s *Server) limit(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case s.slots <- struct{}{}:
+			defer func() { <-s.slots }()
+		default:
+			s.fail(w, r, errTooManyInFlight)
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), s.Limits.Request)
+		defer cancel()
+		r.Body = http.MaxBytesReader(w, r.Body, s.Limits.BodyBytes)
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// methodNotAllowed answers 405 with the methods that the path does have.
+func (s *Server) methodNotAllowed(router chi.Router) http.HandlerFunc {
+	methods := []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodPut, http.MethodDelete}
+	return func(w http.ResponseWriter, r *http.Request) {
+		allowed := slices.DeleteFunc(slices.Clone(methods), func(method string) bool {
+			return !router.Match(chi.NewRouteContext(), method, r.URL.RawPath)
+		})
+		w.Header().Set("Allow", strings.Join(allowed, ", "))
+		s.fail(w, r, &fault{status: http.StatusMethodNotAllowed, slug: "method_not_allowed",
+			detail: r.Method + " is not possible here; possible are " + strings.Join(allowed, ", ")})
+	}
+}

@@ -1,0 +1,80 @@
+package proxy
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// preferences is the Prefer header, parsed. The zero value prefers nothing.
+type preferences struct {
+	returning   string // minimal, headers-only, representation
+	maxAffected int64  // -1: no bound
+	count       bool
+	strict      bool
+	applied     []string
+	unknown     []string
+}
+
+// parsePrefer reads every Prefer header. A preference that would change what is
+// written, and that this version does not have, is an error under any handling:
+// ignoring `tx=rollback` would commit what was meant as a trial.
+func parsePrefer(h http.Header) (preferences, error) {
+	p := preferences{maxAffected: -1}
+	seen := map[string]bool{}
+	for item := range strings.SplitSeq(strings.Join(h.Values("Prefer"), ","), ",") {
+		item = strings.TrimSpace(item)
+		if item == "" {
+			continue
+		}
+		name, value, _ := strings.Cut(item, "=")
+		value = strings.Trim(value, `"`)
+		if seen[name] {
+			return p, badPreference("%s is given twice", name)
+		}
+		seen[name] = true
+		if err := p.set(name, value); err != nil {
+			return p, err
+		}
+	}
+	if p.strict && len(p.unknown) > 0 {
+		return p, badPreference("unknown under handling=strict: %s", strings.Join(p.unknown, ", "))
+	}
+	return p, nil
+}
+
+func (p *preferences) set(name, value string) error {
+	switch pair := name + "=" + value; {
+	case pair == "return=minimal", pair == "return=headers-only", pair == "return=representation":
+		p.returning = value
+	case pair == "count=exact":
+		p.count = true
+	case pair == "handling=strict":
+		p.strict = true
+	case pair == "handling=lenient", pair == "missing=default", pair == "tx=commit":
+	case name == "max-affected":
+		n, err := strconv.ParseUint(value, 10, 62)
+		if err != nil {
+			return badPreference("max-affected must be a whole number, 0 or more")
+		}
+		p.maxAffected = int64(n)
+	case name == "return", name == "count", name == "handling", name == "missing", name == "tx", name == "resolution", name == "timezone":
+		return badPreference("%s is not supported by this version", pair)
+	default:
+		p.unknown = append(p.unknown, name)
+		return nil
+	}
+	p.applied = append(p.applied, name+"="+value)
+	return nil
+}
+
+func (p preferences) writeApplied(h http.Header) {
+	if len(p.applied) > 0 {
+		h.Set("Preference-Applied", strings.Join(p.applied, ", "))
+	}
+}
+
+func badPreference(format string, args ...any) error {
+	return &fault{status: http.StatusBadRequest, slug: "invalid_preference", parameter: "Prefer", detail: fmt.Sprintf(format, args...)}
+}

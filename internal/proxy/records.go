@@ -1,0 +1,174 @@
+package proxy
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/fencegate/fencegate/internal/api"
+	"github.com/fencegate/fencegate/internal/audit"
+	"github.com/fencegate/fencegate/internal/fence"
+	"github.com/fencegate/fencegate/internal/lease"
+)
+
+const (
+	defaultPage = 100
+	maxPage     = 1000
+)
+
+// ListRefusals answers GET /v1/refusals.
+func (s *Server) ListRefusals(w http.ResponseWriter, r *http.Request, params api.ListRefusalsParams) {
+	limit, err := pageLimit(params.Limit)
+	var filter audit.Filter
+	if err == nil {
+		filter, err = refusalFilter(params)
+	}
+	var records []audit.Record
+	if err == nil {
+		records, err = s.Audit.List(r.Context(), filter, limit+1) // one more tells whether there is a next page
+	}
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	page := api.RefusalPage{Refusals: []api.Refusal{}}
+	if len(records) > limit {
+		records = records[:limit]
+		page.NextCursor = new(strconv.FormatInt(records[limit-1].ID, 10))
+	}
+	for _, record := range records {
+		page.Refusals = append(page.Refusals, apiRefusal(record))
+	}
+	respondJSON(w, http.StatusOK, page)
+}
+
+func refusalFilter(params api.ListRefusalsParams) (f audit.Filter, err error) {
+	if params.Key != nil {
+		if f.Key, err = lease.ParseKey(*params.Key); err != nil {
+			return f, malformedFencing("key", err)
+		}
+	}
+	if params.Cursor != nil {
+		if f.Before, err = parseID("cursor", *params.Cursor); err != nil {
+			return f, err
+		}
+	}
+	f.Code, f.Table = valueOf(params.Code), valueOf(params.Table)
+	if params.Since != nil {
+		f.Since = *params.Since
+	}
+	if params.Until != nil {
+		f.Until = *params.Until
+	}
+	return f, nil
+}
+
+// ReadRefusal answers GET /v1/refusals/{id}.
+func (s *Server) ReadRefusal(w http.ResponseWriter, r *http.Request, id string) {
+	number, err := parseID("id", id)
+	var record audit.Record
+	if err == nil {
+		record, err = s.Audit.Get(r.Context(), number)
+	}
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	respondJSON(w, http.StatusOK, apiRefusal(record))
+}
+
+// ListMarks answers GET /v1/marks.
+func (s *Server) ListMarks(w http.ResponseWriter, r *http.Request, params api.ListMarksParams) {
+	page, err := s.markPage(r, params)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	respondJSON(w, http.StatusOK, page)
+}
+
+func (s *Server) markPage(r *http.Request, params api.ListMarksParams) (api.MarkPage, error) {
+	page := api.MarkPage{Marks: []api.Mark{}}
+	if params.Key != nil {
+		key, err := lease.ParseKey(*params.Key)
+		if err != nil {
+			return page, malformedFencing("key", err)
+		}
+		mark, err := s.Marks.Read(r.Context(), key)
+		if err == nil && mark.Token != 0 {
+			page.Marks = append(page.Marks, apiMark(mark))
+		}
+		return page, err
+	}
+	limit, err := pageLimit(params.Limit)
+	if err != nil {
+		return page, err
+	}
+	var after lease.Key
+	if params.Cursor != nil {
+		if after, err = lease.ParseKey(*params.Cursor); err != nil {
+			return page, malformedFencing("cursor", err)
+		}
+	}
+	marks, err := s.Marks.List(r.Context(), valueOf(params.Prefix), after, limit+1)
+	if len(marks) > limit {
+		marks = marks[:limit]
+		page.NextCursor = new(marks[limit-1].Key.Wire())
+	}
+	for _, mark := range marks {
+		page.Marks = append(page.Marks, apiMark(mark))
+	}
+	return page, err
+}
+
+func pageLimit(given *api.PageLimit) (int, error) {
+	if given == nil {
+		return defaultPage, nil
+	}
+	if *given < 1 || *given > maxPage {
+		return 0, badParameter("limit", "limit must be 1 to %d", maxPage)
+	}
+	return *given, nil
+}
+
+func parseID(name, text string) (int64, error) {
+	token, err := lease.ParseToken(text) // the same form: a positive number without decoration
+	if err != nil {
+		return 0, badParameter(name, "%s is not one that this gateway has given", name)
+	}
+	return int64(token), nil
+}
+
+func apiMark(m fence.Mark) api.Mark {
+	return api.Mark{
+		Key:          m.Key.Wire(),
+		Token:        m.Token.String(),
+		State:        api.MarkState(m.State),
+		Client:       m.Client,
+		HolderDigest: &m.HolderDigest,
+		GrantedAt:    m.GrantedAt.UTC(),
+	}
+}
+
+func apiRefusal(r audit.Record) api.Refusal {
+	answer := api.Refusal{
+		Id:             strconv.FormatInt(r.ID, 10),
+		OccurredAt:     r.OccurredAt.UTC(),
+		Code:           r.Code,
+		Disposition:    api.RefusalDisposition(r.Disposition),
+		Operation:      r.Operation,
+		Table:          optional(r.Table),
+		Key:            r.Claim.Key.Wire(),
+		PresentedToken: r.Claim.Token.String(),
+		HolderDigest:   r.HolderDigest,
+		Client:         optional(r.Client),
+		Principal:      r.Origin.Principal,
+		RequestId:      r.Origin.RequestID,
+		RemoteAddress:  r.Origin.RemoteAddress,
+		PayloadSha256:  optional(r.Origin.PayloadSHA256),
+		Instance:       r.Instance,
+	}
+	if r.Mark != 0 {
+		answer.MarkToken = new(r.Mark.String())
+	}
+	return answer
+}

@@ -1,0 +1,74 @@
+// Package proxy is the front hall: it turns HTTP into what the gate understands
+// and what the gate answers back into HTTP. It decides nothing about fencing.
+//
+// The way of one write: rest.go decodes, gate.Write authorises, checks, builds
+// and commits, respond.go or errors.go answers.
+package proxy
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/fencegate/fencegate/internal/api"
+	"github.com/fencegate/fencegate/internal/audit"
+	"github.com/fencegate/fencegate/internal/catalog"
+	"github.com/fencegate/fencegate/internal/fence"
+	"github.com/fencegate/fencegate/internal/gate"
+)
+
+// Config is what the HTTP side works with; every field is needed.
+type Config struct {
+	Gate     *gate.Gate
+	Marks    *fence.Marks
+	Audit    *audit.Reader
+	Catalog  *catalog.Snapshot
+	Contract []byte // openapi.yaml as it is served
+	Log      *slog.Logger
+	Limits   Limits
+}
+
+// Limits bounds what one request may cost. All must be positive.
+type Limits struct {
+	BodyBytes int64
+	Rows      int // of a read's answer, of a write's body
+	Filters   int
+	InFlight  int // requests served at once; more are turned away with 503
+	Request   time.Duration
+}
+
+// Server is the public HTTP handler.
+type Server struct {
+	Config
+	slots chan struct{}
+}
+
+var _ api.ServerInterface = (*Server)(nil)
+
+// New returns the public handler.
+func New(cfg Config) (http.Handler, error) {
+	l := cfg.Limits
+	if l.BodyBytes < 1 || l.Rows < 1 || l.Filters < 1 || l.InFlight < 1 || l.Request < 1 {
+		return nil, errors.New("proxy: every limit must be positive")
+	}
+	s := &Server{Config: cfg, slots: make(chan struct{}, l.InFlight)}
+	router := chi.NewRouter()
+	router.Use(rawPath, s.identify, s.logAccess, s.recoverPanic, s.limit)
+	router.NotFound(func(w http.ResponseWriter, r *http.Request) {
+		s.fail(w, r, &fault{status: http.StatusNotFound, slug: "not_found", detail: "there is nothing at " + r.URL.Path})
+	})
+	router.MethodNotAllowed(s.methodNotAllowed(router))
+	return api.HandlerWithOptions(s, api.ChiServerOptions{
+		BaseRouter:       router,
+		ErrorHandlerFunc: s.failBinding,
+	}), nil
+}
+
+// ReadContract answers GET /openapi.yaml.
+func (s *Server) ReadContract(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/yaml")
+	w.Write(s.Contract)
+}
