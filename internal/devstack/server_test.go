@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 func startTestPostgres(t *testing.T, config PostgresConfig) *Postgres {
@@ -56,17 +57,9 @@ func TestPostgresKilled(t *testing.T) {
 	p := startTestPostgres(t, PostgresConfig{})
 	url := p.URL("postgres")
 	execute(t, url, "CREATE TABLE kept AS SELECT 7 AS n")
-	busy, err := pgx.Connect(t.Context(), url)
-	must(t, err)
-	defer busy.Close(t.Context())
-	spinning := make(chan error, 1)
-	go func() {
-		// Never looks whether the postmaster is there.
-		_, err := busy.Exec(context.WithoutCancel(t.Context()), "DO $$ BEGIN LOOP END LOOP; END $$")
-		spinning <- err
-	}()
+	failed := spin(t, url)
 	must(t, p.Kill())
-	if err := <-spinning; err == nil {
+	if err := <-failed; err == nil {
 		t.Error("the backend's client saw no error")
 	}
 	select {
@@ -83,6 +76,25 @@ func TestPostgresKilled(t *testing.T) {
 	must(t, p.Kill())
 	must(t, p.Stop())
 	wantEmpty(t, temp)
+}
+
+// spin keeps a backend too busy to notice that its postmaster has gone, and
+// returns, once it is, what its client will be told.
+func spin(t *testing.T, url string) <-chan error {
+	t.Helper()
+	config, err := pgx.ParseConfig(url)
+	must(t, err)
+	spinning, failed := make(chan struct{}), make(chan error, 1)
+	config.OnNotice = func(*pgconn.PgConn, *pgconn.Notice) { close(spinning) }
+	conn, err := pgx.ConnectConfig(t.Context(), config)
+	must(t, err)
+	t.Cleanup(func() { conn.Close(context.Background()) })
+	go func() {
+		_, err := conn.Exec(context.Background(), "DO $$ BEGIN RAISE NOTICE 'go'; LOOP END LOOP; END $$")
+		failed <- err
+	}()
+	<-spinning
+	return failed
 }
 
 func TestPostgresDiesByItself(t *testing.T) {

@@ -105,6 +105,14 @@ func (s *Server) respondLease(w http.ResponseWriter, r *http.Request, status int
 		s.fail(w, r, err)
 		return
 	}
+	headers := map[string]string{
+		"Lock-Key":      l.Claim.Key.Wire(),
+		"Lock-Holder":   l.Claim.Holder.Wire(),
+		"Fencing-Token": l.Claim.Token.String(),
+	}
+	for name, value := range headers {
+		w.Header().Set(name, value) // where a shell can cut them out
+	}
 	respondJSON(w, status, api.Lease{
 		Key:           l.Claim.Key.Wire(),
 		Holder:        l.Claim.Holder.Wire(),
@@ -113,11 +121,7 @@ func (s *Server) respondLease(w http.ResponseWriter, r *http.Request, status int
 		ExpiresAt:     time.Now().Add(l.Remaining).UTC(),
 		RenewAfterMs:  (l.Remaining / 3).Milliseconds(),
 		MaxLifetimeMs: s.Gate.Terms.Lifetime.Milliseconds(),
-		Headers: map[string]string{
-			"Lock-Key":      l.Claim.Key.Wire(),
-			"Lock-Holder":   l.Claim.Holder.Wire(),
-			"Fencing-Token": l.Claim.Token.String(),
-		},
+		Headers:       headers,
 	})
 }
 

@@ -1,0 +1,278 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
+	"golang.org/x/net/netutil"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fencegate/fencegate"
+	"github.com/fencegate/fencegate/internal/admin"
+	"github.com/fencegate/fencegate/internal/audit"
+	"github.com/fencegate/fencegate/internal/catalog"
+	"github.com/fencegate/fencegate/internal/config"
+	"github.com/fencegate/fencegate/internal/fence"
+	"github.com/fencegate/fencegate/internal/gate"
+	"github.com/fencegate/fencegate/internal/lockclient/redislock"
+	"github.com/fencegate/fencegate/internal/proxy"
+	migrations "github.com/fencegate/fencegate/sql"
+)
+
+// house is one gateway, wired and listening:
+//
+//	        ┌─ public listener ── proxy ── gate ─┬─ redislock ── Redis
+//	run ────┤                                    ├─ fence ─┐
+//	        ├─ admin listener ─── probes         │         ├─ pool ── PostgreSQL
+//	        └─ audit.Writer ◄────────────────────┴─────────┘
+//
+// On the way down: unready, stop accepting, finish what is in flight, then the
+// audit writer, then the connections.
+type house struct {
+	log    *slog.Logger
+	grace  time.Duration
+	pool   *pgxpool.Pool
+	redis  *redis.Client
+	audit  *audit.Writer
+	probes *admin.Handler
+	public *listener
+	admin  *listener // nil: off
+}
+
+type listener struct {
+	net.Listener
+	server *http.Server
+}
+
+// Bounds of the HTTP servers that are not the configuration's business.
+const (
+	headerTimeout  = 5 * time.Second
+	idleTimeout    = 2 * time.Minute
+	maxHeaderBytes = 32 << 10
+	answerTime     = 5 * time.Second // to write an answer, beyond the request's own time
+)
+
+// build connects, checks and listens; on an error everything is closed again.
+func build(ctx context.Context, cfg *config.Config, log *slog.Logger) (_ *house, err error) {
+	h := &house{log: log, grace: cfg.Limits.ShutdownGrace}
+	defer func() {
+		if err != nil {
+			h.close()
+		}
+	}()
+	if h.pool, err = openPool(ctx, cfg); err != nil {
+		return nil, err
+	}
+	if h.redis, err = openRedis(cfg.Redis); err != nil {
+		return nil, err
+	}
+	handler, err := h.wire(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return h, h.listen(cfg, handler)
+}
+
+func (h *house) wire(ctx context.Context, cfg *config.Config) (http.Handler, error) {
+	tables, err := catalog.Load(ctx, h.pool, cfg.Schemas, tableSpecs(cfg.Tables))
+	if err != nil {
+		return nil, fmt.Errorf("reading the protected tables: %w", err)
+	}
+	marks := fence.New(h.pool)
+	h.audit = audit.NewWriter(h.pool, instanceName())
+	g, err := gate.New(gate.Config{
+		Pool:  h.pool,
+		Store: redislock.New(h.redis, cfg.Redis.KeyPrefix),
+		Marks: marks,
+		Audit: h.audit,
+		Log:   h.log,
+		Terms: gate.Terms{
+			Min: cfg.Leases.MinTTL, Default: cfg.Leases.DefaultTTL, Max: cfg.Leases.MaxTTL,
+			Lifetime: cfg.Leases.MaxLifetime,
+		},
+		Lenient:   cfg.Leases.Check == config.CheckLenient,
+		FenceOnly: cfg.Leases.ServiceDown == config.ServiceDownFenceOnly,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return proxy.New(proxy.Config{
+		Gate: g, Marks: marks, Audit: audit.NewReader(h.pool), Catalog: tables,
+		Contract: fencegate.Contract, Log: h.log,
+		Limits: proxy.Limits{
+			BodyBytes: int64(cfg.Limits.MaxBodyBytes), Rows: cfg.Limits.MaxRows, Filters: cfg.Limits.MaxFilters,
+			InFlight: cfg.Limits.MaxInFlight, Request: cfg.Limits.RequestTimeout,
+		},
+	})
+}
+
+func (h *house) listen(cfg *config.Config, handler http.Handler) (err error) {
+	if h.public, err = h.open(cfg.Listen, handler, cfg.Limits.RequestTimeout); err != nil {
+		return err
+	}
+	h.public.Listener = netutil.LimitListener(h.public.Listener, cfg.Limits.MaxConnections)
+	h.probes = admin.New(
+		admin.Probe{Name: "database", Ask: h.pool.Ping},
+		admin.Probe{Name: "lock service", Ask: func(ctx context.Context) error { return h.redis.Ping(ctx).Err() }},
+	)
+	if cfg.Admin != config.AdminOff {
+		h.admin, err = h.open(cfg.Admin, h.probes, cfg.Limits.RequestTimeout)
+	}
+	return err
+}
+
+func (h *house) open(address string, handler http.Handler, requestTime time.Duration) (*listener, error) {
+	socket, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listening on %s: %w", address, err)
+	}
+	return &listener{Listener: socket, server: &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       requestTime,
+		WriteTimeout:      requestTime + answerTime,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(h.log.Handler(), slog.LevelWarn),
+	}}, nil
+}
+
+// run serves until ctx ends or a part fails, then goes down in order.
+func (h *house) run(ctx context.Context) error {
+	defer h.close()
+	writing, stopWriting := context.WithCancel(context.WithoutCancel(ctx))
+	var writer errgroup.Group
+	writer.Go(func() error { return h.audit.Run(writing) })
+	serving, ctx := errgroup.WithContext(ctx)
+	for _, l := range h.listeners() {
+		serving.Go(l.serve)
+	}
+	h.log.Info("serving", "address", h.public.Addr().String(), "version", buildVersion())
+	serving.Go(func() error { return h.shutDown(ctx) })
+	err := serving.Wait()
+	stopWriting()
+	return errors.Join(err, writer.Wait())
+}
+
+func (l *listener) serve() error {
+	if err := l.server.Serve(l.Listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// shutDown waits for ctx, then lets the requests in flight finish within the
+// grace time and cuts off the rest.
+func (h *house) shutDown(ctx context.Context) error {
+	<-ctx.Done()
+	h.log.Info("stopping: finishing what is in flight", "grace", h.grace.String())
+	h.probes.Drain()
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.grace)
+	defer cancel()
+	for _, l := range h.listeners() {
+		if err := l.server.Shutdown(bounded); err != nil {
+			h.log.Warn("requests were still in flight after the grace time", "error", err)
+			l.server.Close()
+		}
+	}
+	return nil
+}
+
+func (h *house) listeners() []*listener {
+	if h.admin == nil {
+		return []*listener{h.public}
+	}
+	return []*listener{h.public, h.admin}
+}
+
+func (h *house) close() {
+	for _, l := range []*listener{h.public, h.admin} {
+		if l != nil {
+			l.Close()
+		}
+	}
+	if h.redis != nil {
+		h.redis.Close()
+	}
+	if h.pool != nil {
+		h.pool.Close()
+	}
+}
+
+// openPool checks the schema on a connection of its own first: the pool's
+// connections need it.
+func openPool(ctx context.Context, cfg *config.Config) (*pgxpool.Pool, error) {
+	pooled, err := pgxpool.ParseConfig(cfg.Database.URL.Reveal())
+	if err != nil {
+		return nil, fmt.Errorf("reading the database address: %w", err)
+	}
+	pooled.MaxConns = int32(cfg.Database.PoolSize)
+	pooled.AfterConnect = fence.MeetDatabase
+	c := pooled.ConnConfig
+	c.ConnectTimeout = cfg.Database.ConnectTimeout
+	for name, value := range map[string]string{
+		"application_name":                    "fencegate",
+		"default_transaction_isolation":       "read committed",
+		"statement_timeout":                   milliseconds(cfg.Database.StatementTimeout),
+		"lock_timeout":                        milliseconds(cfg.Database.LockTimeout),
+		"idle_in_transaction_session_timeout": milliseconds(cfg.Limits.RequestTimeout),
+	} {
+		c.RuntimeParams[name] = value
+	}
+	if err := checkSchema(ctx, c.Copy()); err != nil {
+		return nil, err
+	}
+	return pgxpool.NewWithConfig(ctx, pooled)
+}
+
+func checkSchema(ctx context.Context, c *pgx.ConnConfig) error {
+	conn, err := pgx.ConnectConfig(ctx, c)
+	if err != nil {
+		return fmt.Errorf("connecting to the database: %w", err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	return migrations.Check(ctx, conn)
+}
+
+func openRedis(cfg config.Redis) (*redis.Client, error) {
+	options, err := redis.ParseURL(cfg.URL.Reveal())
+	if err != nil {
+		return nil, fmt.Errorf("reading the Redis address: %w", err)
+	}
+	options.DialTimeout, options.ReadTimeout, options.WriteTimeout = cfg.Timeout, cfg.Timeout, cfg.Timeout
+	options.PoolTimeout = cfg.Timeout
+	options.ContextTimeoutEnabled = true
+	options.MaxRetries = 1 // every command here may be sent twice
+	options.DisableIdentity = true
+	return redis.NewClient(options), nil
+}
+
+func tableSpecs(tables []config.Table) []catalog.Spec {
+	specs := make([]catalog.Spec, len(tables))
+	for i, t := range tables {
+		specs[i] = catalog.Spec{Schema: t.Schema, Name: t.Name, Lock: t.Lock}
+		for _, op := range t.Operations {
+			specs[i].Operations = append(specs[i].Operations, catalog.Operation(op))
+		}
+	}
+	return specs
+}
+
+func instanceName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s/%d", host, os.Getpid())
+}
+
+func milliseconds(d time.Duration) string { return fmt.Sprintf("%dms", d.Milliseconds()) }

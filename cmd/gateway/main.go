@@ -1,0 +1,47 @@
+// Command gateway is fencegate: the fenced write gateway and its tools.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func main() { os.Exit(run()) }
+
+// run returns the exit code: 0 well, 1 not.
+func run() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	err := newRoot().ExecuteContext(ctx)
+	if err != nil && !errors.Is(err, errSaid) {
+		fmt.Fprintln(os.Stderr, "gateway:", err)
+	}
+	if err != nil {
+		return 1
+	}
+	return 0
+}
+
+// errSaid is returned by commands that have told the user already what is wrong.
+var errSaid = errors.New("said")
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "gateway",
+		Short: "A fenced write gateway in front of PostgreSQL",
+		Long: "fencegate takes writes over HTTP and lets only the current holder of a lock commit:\n" +
+			"a worker that was paused past its lease is refused, nothing it sent is applied,\n" +
+			"and the refusal is on record.",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.AddCommand(newServe(), newCheck(), newMigrate(), newDev(), newDemo(), newVersion())
+	return root
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/spf13/cobra"
+
+	migrations "github.com/fencegate/fencegate/sql"
+)
+
+// migrateURLVariable may hold a direct connection for migrating, where the
+// gateway itself goes through a pooler.
+const migrateURLVariable = "FENCEGATE_MIGRATE_URL"
+
+func newMigrate() *cobra.Command {
+	var path string
+	var forget bool
+	cmd := &cobra.Command{
+		Use:   "migrate up|down|status",
+		Short: "Move the gateway's own schema, fencegate, in the protected database",
+		Long: "Only the schema fencegate is touched, never the protected tables. The database is\n" +
+			"the configuration's, or " + migrateURLVariable + " if that is set: migrating needs a direct\n" +
+			"connection and the right to create a schema.",
+	}
+	url := func(cmd *cobra.Command) (string, error) {
+		if direct := os.Getenv(migrateURLVariable); direct != "" {
+			return direct, nil
+		}
+		cfg, err := loadConfig(cmd, path)
+		if err != nil {
+			return "", err
+		}
+		return cfg.Database.URL.Reveal(), nil
+	}
+	up := &cobra.Command{
+		Use: "up", Short: "Bring the schema to this gateway's version", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return withURL(cmd, url, func(u string) error { return migrations.Up(cmd.Context(), u) })
+		},
+	}
+	down := &cobra.Command{
+		Use: "down", Short: "Go one version back", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !forget {
+				return errors.New("going back drops the marks: late writers would be admitted again. Stop every gateway and worker, then say --forget-marks")
+			}
+			return withURL(cmd, url, func(u string) error { return migrations.Down(cmd.Context(), u) })
+		},
+	}
+	down.Flags().BoolVar(&forget, "forget-marks", false, "drop the marks, knowing what that means")
+	status := &cobra.Command{
+		Use: "status", Short: "Show the schema's version; exit code 1 if it is not this gateway's", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return withURL(cmd, url, func(string) error { return nil })
+		},
+	}
+	cmd.PersistentFlags().StringVar(&path, "config", "", "configuration `file`")
+	cmd.AddCommand(up, down, status)
+	return cmd
+}
+
+// withURL acts on the database and then says where it stands.
+func withURL(cmd *cobra.Command, find func(*cobra.Command) (string, error), act func(url string) error) error {
+	url, err := find(cmd)
+	if err != nil {
+		return err
+	}
+	if err := act(url); err != nil {
+		return fmt.Errorf("migrating: %w", err)
+	}
+	conn, err := pgx.Connect(cmd.Context(), url)
+	if err != nil {
+		return fmt.Errorf("connecting to the database: %w", err)
+	}
+	defer conn.Close(cmd.Context())
+	at, err := migrations.Read(cmd.Context(), conn)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "schema fencegate: version %d of %d\n", at.Version, migrations.Latest())
+	if cmd.Name() == "status" {
+		return migrations.Check(cmd.Context(), conn)
+	}
+	return nil
+}

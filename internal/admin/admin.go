@@ -1,0 +1,88 @@
+// Package admin is the operators' listener: probes, apart from the workers'
+// port, so that neither can starve or expose the other.
+package admin
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Probe asks one part that the gateway can't work without; nil is well.
+type Probe struct {
+	Name string
+	Ask  func(context.Context) error
+}
+
+// probeTimeout bounds one round of probes.
+const probeTimeout = time.Second
+
+// cacheFor keeps a flood of readiness checks off the database.
+const cacheFor = time.Second
+
+// Handler serves /livez (this process answers) and /readyz (it can work).
+type Handler struct {
+	probes   []Probe
+	mu       sync.Mutex
+	asked    time.Time
+	verdict  error
+	draining bool
+}
+
+// New returns the handler of the admin listener.
+func New(probes ...Probe) *Handler { return &Handler{probes: probes} }
+
+// Drain makes /readyz answer 503 from now on.
+func (h *Handler) Drain() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.draining = true
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	switch r.URL.Path {
+	case "/livez":
+		fmt.Fprintln(w, "ok")
+	case "/readyz":
+		if err := h.ready(); err != nil {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			fmt.Fprintln(w, err)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	default:
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprintln(w, "there are /livez and /readyz here")
+	}
+}
+
+func (h *Handler) ready() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.draining {
+		return fmt.Errorf("draining")
+	}
+	if time.Since(h.asked) < cacheFor {
+		return h.verdict
+	}
+	h.verdict = h.ask()
+	h.asked = time.Now()
+	return h.verdict
+}
+
+// ask names the part that fails and keeps its error, which may hold addresses,
+// for the log of whoever gave the probe.
+func (h *Handler) ask() error {
+	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
+	defer cancel()
+	for _, probe := range h.probes {
+		if err := probe.Ask(ctx); err != nil {
+			return fmt.Errorf("%s: not reachable", probe.Name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,187 @@
+// Package config turns the YAML file, the environment and the flags of the
+// gateway into one validated Config, or into the list of everything wrong with
+// them.
+//
+// Flags outrank the environment, which outranks the file, which outranks the
+// defaults. A key, a variable or a value that isn't known is a mistake, never
+// ignored: a gateway that starts runs what was written.
+package config
+
+import "time"
+
+// AuthNone is the only value of Config.Auth: callers aren't authenticated, so
+// the gateway listens on loopback and nowhere else.
+const AuthNone = "none"
+
+// AdminOff is the value of Config.Admin that opens no admin listener.
+const AdminOff = "off"
+
+// Config is the whole configuration. One returned by Load is complete and
+// valid; the zero value is neither.
+type Config struct {
+	// Listen is the host:port that serves workers. Default "127.0.0.1:8080".
+	// Under AuthNone the host is a loopback IP literal or localhost. Port 0
+	// takes a free port.
+	Listen string `yaml:"listen"`
+	// Admin is the host:port that serves operators, or AdminOff. Default
+	// "127.0.0.1:9090".
+	Admin string `yaml:"admin_listen"`
+	// Auth says how callers are authenticated. No default, so that nobody runs
+	// an open gateway unknowingly. Only AuthNone.
+	Auth string `yaml:"auth"`
+	// Database is the PostgreSQL server that holds the tables.
+	Database Database `yaml:"database"`
+	// Redis is the lock service that holds the leases.
+	Redis Redis `yaml:"redis"`
+	// Leases bounds leases and says how strictly they are checked.
+	Leases Leases `yaml:"leases"`
+	// Limits bounds what requests may ask for.
+	Limits Limits `yaml:"limits"`
+	// Log says what is logged and how.
+	Log Log `yaml:"log"`
+	// Schemas are the schemas a request may name; the first is the one used
+	// when it names none. Default: the schemas of Tables, each once, in order.
+	// 1 or more names of 1 to 63 bytes.
+	Schemas []string `yaml:"schemas"`
+	// Tables are the tables served. No default; 1 or more.
+	Tables []Table `yaml:"tables"`
+}
+
+// Database is the PostgreSQL server that holds the tables.
+type Database struct {
+	// URL is a postgres:// or postgresql:// URL or a key=value string. No
+	// default; written directly or read from URLFile.
+	URL Secret `yaml:"url,omitempty"`
+	// URLFile is the file URL was read from. Empty if it was written directly.
+	URLFile string `yaml:"url_file,omitempty"`
+	// PoolSize is the most connections held. Default 16; 1 to 1000.
+	PoolSize int `yaml:"pool_size"`
+	// StatementTimeout ends a statement that runs longer. Default 5s; 1ms to
+	// 24h, less than Limits.RequestTimeout.
+	StatementTimeout time.Duration `yaml:"statement_timeout"`
+	// LockTimeout ends a statement that waits longer for a database lock.
+	// Default 2s; 1ms to 24h, less than StatementTimeout.
+	LockTimeout time.Duration `yaml:"lock_timeout"`
+	// ConnectTimeout ends an attempt to connect. Default 5s; 1ms to 24h.
+	ConnectTimeout time.Duration `yaml:"connect_timeout"`
+}
+
+// Redis is the lock service that holds the leases.
+type Redis struct {
+	// URL is a redis://, rediss:// or unix:// URL. No default; written directly
+	// or read from URLFile.
+	URL Secret `yaml:"url,omitempty"`
+	// URLFile is the file URL was read from. Empty if it was written directly.
+	URLFile string `yaml:"url_file,omitempty"`
+	// KeyPrefix precedes the lock key in the Redis key. Default
+	// "fencegate:lease:"; 0 to 128 bytes, empty meaning no prefix.
+	KeyPrefix string `yaml:"key_prefix"`
+	// Timeout ends a call to Redis. Default 1s; 1ms to 24h.
+	Timeout time.Duration `yaml:"timeout"`
+}
+
+// Leases bounds leases and says how strictly they are checked.
+type Leases struct {
+	// DefaultTTL is the life of a lease whose request names none. Default 10s;
+	// MinTTL to MaxTTL.
+	DefaultTTL time.Duration `yaml:"default_ttl"`
+	// MinTTL is the shortest life a request may name. Default 500ms; 100ms to
+	// DefaultTTL.
+	MinTTL time.Duration `yaml:"min_ttl"`
+	// MaxTTL is the longest life a request may name. Default 5m; DefaultTTL to
+	// MaxLifetime.
+	MaxTTL time.Duration `yaml:"max_ttl"`
+	// MaxLifetime is how long renewals may keep one lease alive, all told.
+	// Default 1h; MaxTTL to 24h.
+	MaxLifetime time.Duration `yaml:"max_lifetime"`
+	// Check is whether a write needs its lease to be alive. Default CheckStrict.
+	Check LeaseCheck `yaml:"lease_check"`
+	// ServiceDown is what a write meets while the lock service is unreachable.
+	// Default ServiceDownRefuse.
+	ServiceDown ServiceDown `yaml:"lock_service_down"`
+}
+
+// LeaseCheck is whether a write needs its lease to be alive. The zero value is
+// invalid.
+type LeaseCheck string
+
+// The values of LeaseCheck.
+const (
+	CheckStrict  LeaseCheck = "strict"  // the lease is alive and the writer holds it
+	CheckLenient LeaseCheck = "lenient" // the fencing token decides alone once the lease has run out
+)
+
+// ServiceDown is what a write meets while the lock service is unreachable. The
+// zero value is invalid.
+type ServiceDown string
+
+// The values of ServiceDown.
+const (
+	ServiceDownRefuse    ServiceDown = "refuse"     // the write is refused
+	ServiceDownFenceOnly ServiceDown = "fence_only" // the fencing token decides alone
+)
+
+// Limits bounds what requests may ask for.
+type Limits struct {
+	// MaxBodyBytes is the largest request body. Default 1MiB; 1B to 1GiB.
+	MaxBodyBytes ByteSize `yaml:"max_body_bytes"`
+	// MaxRows is the most rows a read returns or a request carries. Default
+	// 1000; 1 to 1000000.
+	MaxRows int `yaml:"max_rows"`
+	// MaxFilters is the most filters of a request. Default 50; 1 to 10000.
+	MaxFilters int `yaml:"max_filters"`
+	// MaxInFlight is the most requests served at a time. Default 512; 1 to
+	// 1000000.
+	MaxInFlight int `yaml:"max_in_flight"`
+	// MaxConnections is the most open client connections. Default 4096; 1 to
+	// 1000000.
+	MaxConnections int `yaml:"max_connections"`
+	// RequestTimeout ends a request that takes longer. Default 15s; 1ms to 24h,
+	// more than Database.StatementTimeout.
+	RequestTimeout time.Duration `yaml:"request_timeout"`
+	// ShutdownGrace is how long requests in flight may finish after a signal to
+	// stop. Default 20s; 1ms to 24h.
+	ShutdownGrace time.Duration `yaml:"shutdown_grace"`
+}
+
+// Log says what is logged and how.
+type Log struct {
+	// Level is the least level logged: debug, info, warn or error. Default
+	// "info".
+	Level string `yaml:"level"`
+	// Format is json or text. Default "json".
+	Format string `yaml:"format"`
+}
+
+// defaults is what a configuration holds before anything is read.
+func defaults() *Config {
+	return &Config{
+		Listen: "127.0.0.1:8080",
+		Admin:  "127.0.0.1:9090",
+		Database: Database{
+			PoolSize:         16,
+			StatementTimeout: 5 * time.Second,
+			LockTimeout:      2 * time.Second,
+			ConnectTimeout:   5 * time.Second,
+		},
+		Redis: Redis{KeyPrefix: "fencegate:lease:", Timeout: time.Second},
+		Leases: Leases{
+			DefaultTTL:  10 * time.Second,
+			MinTTL:      500 * time.Millisecond,
+			MaxTTL:      5 * time.Minute,
+			MaxLifetime: time.Hour,
+			Check:       CheckStrict,
+			ServiceDown: ServiceDownRefuse,
+		},
+		Limits: Limits{
+			MaxBodyBytes:   MiB,
+			MaxRows:        1000,
+			MaxFilters:     50,
+			MaxInFlight:    512,
+			MaxConnections: 4096,
+			RequestTimeout: 15 * time.Second,
+			ShutdownGrace:  20 * time.Second,
+		},
+		Log: Log{Level: "info", Format: "json"},
+	}
+}

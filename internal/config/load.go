@@ -1,0 +1,93 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// Load reads the file at path, lays environ (in the form of os.Environ) and the
+// flags of Flags over it and validates the result; nil flags are none. What is
+// wrong with the configuration comes back as Mistakes, all of it at once.
+//
+// Besides the file it reads the url_file files. Parsing a database URL also
+// reads what PostgreSQL clients always do: the PG* variables and the passfile,
+// service file and certificates that the URL names.
+func Load(path string, environ []string, flags *pflag.FlagSet) (*Config, error) {
+	if path == "" {
+		return nil, errors.New("read configuration: no file given")
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read configuration: %w", err)
+	}
+	r := newReport(path)
+	c := defaults()
+	if !decode(data, c, r) {
+		return nil, r.err()
+	}
+	c.overlayEnv(environ, r)
+	c.overlayFlags(flags, r)
+	c.readURLs(r)
+	c.fillSchemas(r)
+	c.validate(r)
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// readURLs reads the files that hold URLs.
+func (c *Config) readURLs(r *report) {
+	readURL("database", &c.Database.URL, c.Database.URLFile, r)
+	readURL("redis", &c.Redis.URL, c.Redis.URLFile, r)
+}
+
+func readURL(section string, url *Secret, file string, r *report) {
+	path := section + ".url_file"
+	_, direct := r.places[section+".url"]
+	_, indirect := r.places[path]
+	switch {
+	case !indirect || r.bad[path]:
+		return
+	case direct:
+		r.reject(path, "stands beside url; keep one of them")
+		return
+	case isURL(file): // opening it would put its password into the error
+		r.reject(path, "must be the name of a file, and holds a URL")
+		return
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		r.reject(path, "%v", err)
+		return
+	}
+	text := strings.TrimRight(string(data), "\r\n")
+	if text == "" {
+		r.reject(path, "the file %s is empty", file)
+		return
+	}
+	*url = Secret(text)
+}
+
+func isURL(s string) bool {
+	_, err := maskPairs(s)
+	return err == nil || strings.Contains(s, "://")
+}
+
+// fillSchemas sets the default of Schemas.
+func (c *Config) fillSchemas(r *report) {
+	if _, written := r.places["schemas"]; written {
+		return
+	}
+	seen := map[string]bool{}
+	for _, t := range c.Tables {
+		if !seen[t.Schema] {
+			seen[t.Schema] = true
+			c.Schemas = append(c.Schemas, t.Schema)
+		}
+	}
+}

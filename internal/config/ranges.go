@@ -1,0 +1,96 @@
+package config
+
+import "time"
+
+const (
+	// shortest is what PostgreSQL and Redis count in; less would round to 0,
+	// which PostgreSQL takes for no timeout at all.
+	shortest = time.Millisecond
+	longest  = 24 * time.Hour
+	// shortestTTL leaves a worker time for a round trip before its lease ends.
+	shortestTTL = 100 * time.Millisecond
+	// longestPrefix bounds what each Redis key costs.
+	longestPrefix = 128
+)
+
+// span is a duration and the key it was written under.
+type span struct {
+	path  string
+	value time.Duration
+}
+
+func (c *Config) checkRanges(r *report) {
+	c.checkCounts(r)
+	for _, s := range []span{
+		{"database.statement_timeout", c.Database.StatementTimeout},
+		{"database.lock_timeout", c.Database.LockTimeout},
+		{"database.connect_timeout", c.Database.ConnectTimeout},
+		{"redis.timeout", c.Redis.Timeout},
+		{"leases.default_ttl", c.Leases.DefaultTTL},
+		{"leases.max_ttl", c.Leases.MaxTTL},
+		{"leases.max_lifetime", c.Leases.MaxLifetime},
+		{"limits.request_timeout", c.Limits.RequestTimeout},
+		{"limits.shutdown_grace", c.Limits.ShutdownGrace},
+	} {
+		s.check(r, shortest)
+	}
+	span{"leases.min_ttl", c.Leases.MinTTL}.check(r, shortestTTL)
+	if len(c.Redis.KeyPrefix) > longestPrefix {
+		r.reject("redis.key_prefix", "is longer than %d bytes", longestPrefix)
+	}
+}
+
+func (s span) check(r *report, low time.Duration) {
+	if s.value < low || s.value > longest {
+		r.reject(s.path, "is %s; must be %s to %s", brief(s.value), brief(low), brief(longest))
+	}
+}
+
+func (c *Config) checkCounts(r *report) {
+	for _, count := range []struct {
+		path        string
+		value, most int
+	}{
+		{"database.pool_size", c.Database.PoolSize, 1000},
+		{"limits.max_rows", c.Limits.MaxRows, 1_000_000},
+		{"limits.max_filters", c.Limits.MaxFilters, 10_000},
+		{"limits.max_in_flight", c.Limits.MaxInFlight, 1_000_000},
+		{"limits.max_connections", c.Limits.MaxConnections, 1_000_000},
+	} {
+		if count.value < 1 || count.value > count.most {
+			r.reject(count.path, "is %d; must be 1 to %d", count.value, count.most)
+		}
+	}
+	if b := c.Limits.MaxBodyBytes; b < Byte || b > GiB {
+		r.reject("limits.max_body_bytes", "is %d bytes; must be 1B to 1GiB", b)
+	}
+}
+
+// checkOrder checks that what should end first does. A database lock that
+// outwaits its statement, or a statement that outlives its request, would be
+// cut off by the wrong timeout and reported as the wrong trouble.
+func (c *Config) checkOrder(r *report) {
+	lock := span{"database.lock_timeout", c.Database.LockTimeout}
+	statement := span{"database.statement_timeout", c.Database.StatementTimeout}
+	request := span{"limits.request_timeout", c.Limits.RequestTimeout}
+	for _, pair := range [][2]span{{lock, statement}, {statement, request}} {
+		if a, b := pair[0], pair[1]; a.value >= b.value {
+			r.rejectOrder([]string{a.path, b.path}, "%s", a.against("less than", b))
+		}
+	}
+
+	lowest := span{"leases.min_ttl", c.Leases.MinTTL}
+	usual := span{"leases.default_ttl", c.Leases.DefaultTTL}
+	highest := span{"leases.max_ttl", c.Leases.MaxTTL}
+	life := span{"leases.max_lifetime", c.Leases.MaxLifetime}
+	for _, pair := range [][2]span{{lowest, usual}, {usual, highest}, {highest, life}} {
+		if a, b := pair[0], pair[1]; a.value > b.value {
+			r.rejectOrder([]string{a.path, b.path}, "%s", a.against("at most", b))
+		}
+	}
+}
+
+// against says how a and b should stand to each other.
+func (s span) against(order string, b span) string {
+	return s.path + " (" + brief(s.value) + ") must be " + order + " " + b.path + " (" + brief(b.value) + ")"
+}

@@ -1,0 +1,27 @@
+package config
+
+// Secret is a connection URL, which may hold a password. It prints masked
+// however it is printed or marshalled; Reveal returns it as it is. The zero
+// value is no URL.
+type Secret string
+
+// Reveal returns the URL, password included.
+func (s Secret) Reveal() string { return string(s) }
+
+// String returns the URL with its password masked.
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	masked, err := mask(string(s))
+	if err != nil {
+		return masking
+	}
+	return masked
+}
+
+// GoString returns String.
+func (s Secret) GoString() string { return s.String() }
+
+// MarshalText returns String.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

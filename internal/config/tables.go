@@ -1,0 +1,98 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+func (c *Config) checkTables(r *report) {
+	if len(c.Tables) == 0 {
+		r.reject("tables", "at least one table is needed")
+	}
+	first := map[[2]string]int{}
+	for i := range c.Tables {
+		t, path := &c.Tables[i], fmt.Sprintf("tables[%d]", i)
+		t.checkOperations(path+".operations", r)
+		if !t.checkName(path+".name", r) {
+			continue
+		}
+		name := [2]string{t.Schema, t.Name}
+		if j, twice := first[name]; twice {
+			r.reject(path+".name", "%s.%s is tables[%d] already", t.Schema, t.Name, j)
+			continue
+		}
+		first[name] = i
+	}
+}
+
+// checkName reports whether the table has a name to compare with others.
+func (t *Table) checkName(path string, r *report) bool {
+	for _, p := range []string{path, path + ".schema", path + ".name"} {
+		if r.bad[p] {
+			return false
+		}
+	}
+	if r.bad[strings.TrimSuffix(path, ".name")] {
+		return false
+	}
+	if fault := nameFault(t.Schema); fault != "" {
+		r.reject(path, "the schema %s", fault)
+		return false
+	}
+	if fault := nameFault(t.Name); fault != "" {
+		r.reject(path, "the table's name %s", fault)
+		return false
+	}
+	return true
+}
+
+// checkOperations also puts the operations into their canonical order.
+func (t *Table) checkOperations(path string, r *report) {
+	if r.bad[path] || r.bad[strings.TrimSuffix(path, ".operations")] {
+		return
+	}
+	if len(t.Operations) == 0 {
+		r.reject(path, "allows nothing; leave the key out to allow all four")
+	}
+	for i, op := range t.Operations {
+		item := fmt.Sprintf("%s[%d]", path, i)
+		switch {
+		case !slices.Contains(operations(), op):
+			r.reject(item, "is %q; allowed are %s", op, strings.Join(operations(), ", "))
+		case slices.Contains(t.Operations[:i], op):
+			r.reject(item, "%s is listed twice", op)
+		}
+	}
+	slices.SortFunc(t.Operations, func(a, b string) int {
+		return slices.Index(operations(), a) - slices.Index(operations(), b)
+	})
+}
+
+func (c *Config) checkSchemas(r *report) {
+	if _, written := r.places["schemas"]; !written || r.bad["schemas"] {
+		return
+	}
+	if len(c.Schemas) == 0 {
+		r.reject("schemas", "is empty; leave the key out to use the schemas of the tables")
+		return
+	}
+	for i, schema := range c.Schemas {
+		path := fmt.Sprintf("schemas[%d]", i)
+		if fault := nameFault(schema); fault != "" {
+			r.reject(path, "%s", fault)
+		} else if slices.Contains(c.Schemas[:i], schema) {
+			r.reject(path, "%s is listed twice", schema)
+		}
+	}
+	c.checkReach(r)
+}
+
+// checkReach reports tables that no request could name.
+func (c *Config) checkReach(r *report) {
+	for i, t := range c.Tables {
+		if t.Schema != "" && !slices.Contains(c.Schemas, t.Schema) {
+			r.reject(fmt.Sprintf("tables[%d].name", i), "the schema %s isn't listed in schemas", t.Schema)
+		}
+	}
+}

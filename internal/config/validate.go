@@ -1,0 +1,87 @@
+package config
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// validate reports everything wrong with a decoded configuration.
+func (c *Config) validate(r *report) {
+	c.checkAuth(r)
+	c.checkAddresses(r)
+	c.checkURLs(r)
+	c.checkRanges(r)
+	c.checkOrder(r)
+	c.checkChoices(r)
+	c.checkTables(r)
+	c.checkSchemas(r)
+}
+
+func (c *Config) checkAuth(r *report) {
+	switch c.Auth {
+	case AuthNone:
+	case "":
+		r.reject("auth", "is missing; the only value is %q, and it must be written out", AuthNone)
+	default:
+		r.reject("auth", "is %q; the only value allowed is %q", c.Auth, AuthNone)
+	}
+}
+
+func (c *Config) checkAddresses(r *report) {
+	if fault := addressFault(c.Listen); fault != "" {
+		r.reject("listen", "%s", fault)
+	} else if c.Auth == AuthNone && !isLoopback(c.Listen) {
+		r.reject("listen", "is %q; with auth none the host must be a loopback address or localhost", c.Listen)
+	}
+	if c.Admin == AdminOff {
+		return
+	}
+	if fault := addressFault(c.Admin); fault != "" {
+		r.reject("admin_listen", "%s, or %s", fault, AdminOff)
+		return
+	}
+	if c.Admin == c.Listen && !strings.HasSuffix(c.Listen, ":0") {
+		r.rejectOrder([]string{"admin_listen", "listen"}, "listen and admin_listen are the same address")
+	}
+}
+
+// addressFault says what keeps s from being an address to listen on.
+func addressFault(s string) string {
+	_, port, err := net.SplitHostPort(s)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return "is " + strconv.Quote(s) + "; must be host:port with a port of 0 to 65535"
+	}
+	return ""
+}
+
+func isLoopback(address string) bool {
+	host, _, _ := net.SplitHostPort(address)
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+func (c *Config) checkChoices(r *report) {
+	for _, choice := range []struct {
+		path, value string
+		allowed     []string
+	}{
+		{"leases.lease_check", string(c.Leases.Check), []string{string(CheckStrict), string(CheckLenient)}},
+		{"leases.lock_service_down", string(c.Leases.ServiceDown),
+			[]string{string(ServiceDownRefuse), string(ServiceDownFenceOnly)}},
+		{"log.level", c.Log.Level, []string{"debug", "info", "warn", "error"}},
+		{"log.format", c.Log.Format, []string{"json", "text"}},
+	} {
+		if !slices.Contains(choice.allowed, choice.value) {
+			r.reject(choice.path, "is %q; allowed are %s", choice.value, strings.Join(choice.allowed, ", "))
+		}
+	}
+}

@@ -1,0 +1,122 @@
+#!/usr/bin/env bash
+# Makes sure that the programs which `gateway dev` and the tests start are on
+# this machine: the PostgreSQL server and Redis. Names may be given:
+#
+#   scripts/deps.sh [postgres] [redis]      (default: both)
+#
+# Installs what is missing on Debian and Ubuntu, as root or by `sudo` without a
+# password, and leaves no service running. Elsewhere, says what to install and
+# exits with 1. Says nothing when all is there.
+set -euo pipefail
+
+# The places are those of internal/devstack/find.go.
+have_postgres() {
+  local program dir
+  if program=$(command -v postgres); then
+    dir=$(dirname "$(readlink -f "$program")")
+    [[ -x $dir/initdb ]] && return
+  fi
+  if dir=$(pg_config --bindir 2>/dev/null) && [[ -x $dir/initdb && -x $dir/postgres ]]; then
+    return
+  fi
+  for dir in /usr/lib/postgresql/*/bin /usr/pgsql-*/bin /usr/libexec/postgresql* \
+    /opt/homebrew/opt/postgresql*/bin /usr/local/opt/postgresql*/bin \
+    /Applications/Postgres.app/Contents/Versions/*/bin; do
+    [[ -x $dir/initdb && -x $dir/postgres ]] && return
+  done
+  return 1
+}
+
+have_redis() {
+  local name dir
+  for name in redis-server valkey-server; do
+    command -v "$name" >/dev/null && return
+    for dir in /usr/bin /usr/sbin /usr/local/bin /opt/homebrew/bin; do
+      [[ -x $dir/$name ]] && return
+    done
+  done
+  return 1
+}
+
+# packages MANAGER prints its names for what is missing.
+packages() {
+  local need names=()
+  for need in "${missing[@]}"; do
+    case $1:$need in
+      dnf:postgres) names+=(postgresql-server) ;;
+      *:postgres) names+=(postgresql) ;;
+      apt-get:redis) names+=(redis-server) ;;
+      *:redis) names+=(redis) ;;
+    esac
+  done
+  echo "${names[*]}"
+}
+
+give_up() {
+  local manager
+  for manager in apt-get:install dnf:install apk:add brew:install; do
+    if command -v "${manager%:*}" >/dev/null; then
+      echo "deps: missing ${missing[*]}: run \`${manager/:/ } $(packages "${manager%:*}")\`${1:+ ($1)}" >&2
+      exit 1
+    fi
+  done
+  echo "deps: missing ${missing[*]}: install the server programs of PostgreSQL and Redis" >&2
+  exit 1
+}
+
+# apt runs apt-get without questions. RUNLEVEL keeps SysV scripts from starting
+# what is installed; systemd does not look at it, see leave_stopped.
+apt() {
+  "${root[@]}" env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 \
+    apt-get -qq -o DPkg::Lock::Timeout=120 "$@" >>"$log" 2>&1 9<&-
+}
+
+# leave_stopped UNIT... undoes that packages start and enable their services:
+# only the programs are wanted here.
+leave_stopped() {
+  [[ -d /run/systemd/system ]] || return 0
+  "${root[@]}" systemctl --quiet disable --now "$@" >>"$log" 2>&1 || true
+}
+
+install_debian() {
+  root=()
+  if ((EUID != 0)); then
+    root=(sudo -n)
+    "${root[@]}" true 2>/dev/null || give_up "as root"
+  fi
+  log=$(mktemp)
+  trap 'rm -f "$log"' EXIT
+  local names
+  read -ra names <<<"$(packages apt-get)"
+  apt update || true # one broken source need not matter
+  if ! apt install -y --no-install-recommends "${names[@]}"; then
+    tail -n 20 "$log" >&2
+    give_up "that did not work here"
+  fi
+  leave_stopped "${names[@]}"
+}
+
+find_missing() {
+  missing=()
+  local need
+  for need in "$@"; do
+    case $need in
+      postgres | redis) "have_$need" || missing+=("$need") ;;
+      *) echo "deps: unknown name $need: postgres or redis" >&2 && exit 1 ;;
+    esac
+  done
+}
+
+(($# > 0)) || set -- postgres redis
+find_missing "$@"
+((${#missing[@]} == 0)) && exit 0
+command -v apt-get >/dev/null || give_up ""
+# One at a time: apt-get update does not wait for another. The script itself is
+# the lock, so that none is left over.
+exec 9<"$0"
+flock 9
+find_missing "$@"
+((${#missing[@]} == 0)) && exit 0
+install_debian
+find_missing "$@"
+((${#missing[@]} == 0)) || give_up "installed, but not found"
