@@ -156,7 +156,7 @@ func (h *house) run(ctx context.Context) error {
 	for _, l := range h.listeners() {
 		serving.Go(l.serve)
 	}
-	h.log.Info("serving", "address", h.public.Addr().String(), "version", buildVersion())
+	h.log.Info("serving", "address", h.public.Addr().String(), "admin", h.adminAddress(), "version", buildVersion())
 	serving.Go(func() error { return h.shutDown(ctx) })
 	err := serving.Wait()
 	stopWriting()
@@ -192,6 +192,13 @@ func (h *house) listeners() []*listener {
 		return []*listener{h.public}
 	}
 	return []*listener{h.public, h.admin}
+}
+
+func (h *house) adminAddress() string {
+	if h.admin == nil {
+		return config.AdminOff
+	}
+	return h.admin.Addr().String()
 }
 
 func (h *house) close() {

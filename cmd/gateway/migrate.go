@@ -8,12 +8,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 
+	"github.com/fencegate/fencegate/internal/config"
 	migrations "github.com/fencegate/fencegate/sql"
 )
-
-// migrateURLVariable may hold a direct connection for migrating, where the
-// gateway itself goes through a pooler.
-const migrateURLVariable = "FENCEGATE_MIGRATE_URL"
 
 func newMigrate() *cobra.Command {
 	var path string
@@ -22,11 +19,11 @@ func newMigrate() *cobra.Command {
 		Use:   "migrate up|down|status",
 		Short: "Move the gateway's own schema, fencegate, in the protected database",
 		Long: "Only the schema fencegate is touched, never the protected tables. The database is\n" +
-			"the configuration's, or " + migrateURLVariable + " if that is set: migrating needs a direct\n" +
+			"the configuration's, or " + config.MigrateURLEnv + " if that is set: migrating needs a direct\n" +
 			"connection and the right to create a schema.",
 	}
 	url := func(cmd *cobra.Command) (string, error) {
-		if direct := os.Getenv(migrateURLVariable); direct != "" {
+		if direct := os.Getenv(config.MigrateURLEnv); direct != "" {
 			return direct, nil
 		}
 		cfg, err := loadConfig(cmd, path)

@@ -74,8 +74,7 @@ func (h *Handler) ready() error {
 	return h.verdict
 }
 
-// ask names the part that fails and keeps its error, which may hold addresses,
-// for the log of whoever gave the probe.
+// ask names the part that fails, without its error: that may hold addresses.
 func (h *Handler) ask() error {
 	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()

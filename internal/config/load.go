@@ -24,7 +24,12 @@ func Load(path string, environ []string, flags *pflag.FlagSet) (*Config, error) 
 	if err != nil {
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}
-	r := newReport(path)
+	return Parse(path, data, environ, flags)
+}
+
+// Parse is Load for a file that is at hand already; source names it in mistakes.
+func Parse(source string, data []byte, environ []string, flags *pflag.FlagSet) (*Config, error) {
+	r := newReport(source)
 	c := defaults()
 	if !decode(data, c, r) {
 		return nil, r.err()

@@ -101,13 +101,17 @@ func (c *Config) overlayEnv(environ []string, r *report) {
 	rejectUnknown(vars, known, r)
 }
 
+// MigrateURLEnv names the variable that `gateway migrate` takes a direct
+// connection from, where the gateway itself goes through a pooler.
+const MigrateURLEnv = envPrefix + "MIGRATE_URL"
+
 // ownVars picks the gateway's variables. Of two with one name the last counts,
 // as it does for os/exec.
 func ownVars(environ []string) map[string]string {
 	vars := map[string]string{}
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
-		if strings.HasPrefix(name, envPrefix) && !strings.HasPrefix(name, envTests) {
+		if strings.HasPrefix(name, envPrefix) && !strings.HasPrefix(name, envTests) && name != MigrateURLEnv {
 			vars[name] = value
 		}
 	}

@@ -77,13 +77,13 @@ func Stop() {
 	closers.all = nil
 }
 
-func mustStart(t testing.TB, start func() (string, error)) string {
+func mustStart[T any](t testing.TB, start func() (T, error)) T {
 	t.Helper()
-	address, err := start()
+	started, err := start()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return address
+	return started
 }
 
 func uniqueName(prefix string) string {

@@ -4,7 +4,8 @@
 //	go run ./test/stack -- go test -race ./...
 //
 // The command finds them by FENCEGATE_TEST_POSTGRES_URL and
-// FENCEGATE_TEST_REDIS_URL, which package testenv reads. stack passes signals on
+// FENCEGATE_TEST_REDIS_URL, and a gateway built with the race detector by
+// FENCEGATE_TEST_GATEWAY, which package testenv reads. stack passes signals on
 // and exits with the command's status, 128 and the signal's number if one ended
 // it, and 125 if the command did not get to run.
 package main
@@ -16,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"github.com/fencegate/fencegate/internal/devstack"
@@ -61,15 +63,36 @@ func run(args []string) (code int, err error) {
 	if ctx.Err() != nil {
 		return notRun, context.Cause(ctx)
 	}
+	gateway, err := buildGateway()
+	if err != nil {
+		return notRun, err
+	}
+	defer os.RemoveAll(filepath.Dir(gateway))
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(),
 		"FENCEGATE_TEST_POSTGRES_URL="+postgres.URL("postgres"),
-		"FENCEGATE_TEST_REDIS_URL="+redis.URL())
+		"FENCEGATE_TEST_REDIS_URL="+redis.URL(),
+		"FENCEGATE_TEST_GATEWAY="+gateway)
 	if err := cmd.Start(); err != nil {
 		return notRun, err
 	}
 	return wait(cmd, signals)
+}
+
+// buildGateway builds the program once for all test programs.
+func buildGateway() (string, error) {
+	dir, err := os.MkdirTemp("", "fencegate-gateway-")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "gateway")
+	build := exec.Command("go", "build", "-race", "-o", path, "github.com/fencegate/fencegate/cmd/gateway")
+	build.Stdout, build.Stderr = os.Stderr, os.Stderr
+	if err := build.Run(); err != nil {
+		return "", errors.Join(fmt.Errorf("building the gateway: %w", err), os.RemoveAll(dir))
+	}
+	return path, nil
 }
 
 // wait passes signals on until the command ends, and returns its status.
