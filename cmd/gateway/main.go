@@ -42,6 +42,6 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newServe(), newCheck(), newMigrate(), newVersion())
+	root.AddCommand(newServe(), newCheck(), newMigrate(), newDev(), newDemo(), newVersion())
 	return root
 }

@@ -1,0 +1,47 @@
+# The two commands of a fresh machine are `make run` and `make test`; both
+# install what is missing (scripts/deps.sh) and may be repeated.
+
+GO ?= go
+BIN := bin/gateway
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show this
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: deps build ## Run a gateway to try, with its own PostgreSQL and Redis
+	@exec $(BIN) dev
+
+.PHONY: demo
+demo: deps build ## Play the story of a paused worker
+	@$(BIN) demo
+
+.PHONY: test
+test: deps check ## Run every check and test, against real servers
+	$(GO) run ./test/stack -- $(GO) test -race ./...
+
+.PHONY: bench
+bench: deps ## Measure the write path
+	$(GO) run ./test/stack -- $(GO) test -run '^$$' -bench . -benchtime 2s ./test/bench/...
+
+.PHONY: fuzz
+fuzz: ## Fuzz each parser for a minute
+	scripts/fuzz.sh 60s
+
+.PHONY: build
+build: ## Build bin/gateway
+	$(GO) build -o $(BIN) ./cmd/gateway
+
+.PHONY: generate
+generate: ## Generate the wire code from openapi.yaml
+	$(GO) generate ./internal/api
+
+.PHONY: check
+check: ## Formatting, vet, and that generated code is up to date
+	scripts/check.sh
+
+.PHONY: deps
+deps:
+	@scripts/deps.sh
