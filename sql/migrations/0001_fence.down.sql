@@ -9,8 +9,8 @@ DROP FUNCTION
     fencegate.holder_digest(text),
     fencegate.require_durable_commit(),
     fencegate.require_read_committed(),
-    fencegate.current_epoch(),
     fencegate.ensure_epoch(),
+    fencegate.current_epoch(),
     fencegate.timeline(),
     fencegate.forbid_lowering(),
     fencegate.forbid_change();

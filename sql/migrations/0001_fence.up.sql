@@ -1,16 +1,16 @@
 -- The marks and everything that decides about them. The schema "fencegate"
 -- itself is made by the migrator, which keeps its version table there.
 
--- One row per database life: the system identifier changes with a dump and
--- restore, the timeline with every promotion and point-in-time recovery. A
--- grant from an earlier life may have been rolled back, so it is worth nothing.
+-- One row per life of the database that a gateway has met: the system identifier
+-- changes with a dump and restore, the timeline with every promotion and
+-- point-in-time recovery. A grant from an earlier life may have been rolled
+-- back, so it is worth nothing.
 CREATE TABLE fencegate.epochs (
     id                integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     system_identifier bigint NOT NULL,
     timeline          bigint NOT NULL,
     token_floor       bigint NOT NULL CHECK (token_floor >= 0),
-    started_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
-    CONSTRAINT epochs_life_key UNIQUE (system_identifier, timeline)
+    started_at        timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 CREATE INDEX epochs_timeline_idx ON fencegate.epochs (timeline, id);
 
@@ -95,35 +95,38 @@ CREATE FUNCTION fencegate.timeline() RETURNS bigint LANGUAGE sql VOLATILE AS $$
     SELECT ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::bigint
 $$;
 
--- Adds the life the database is in if nobody has met it yet, and returns it.
--- The first one ever has floor 0; later ones start above whatever number an
--- unreplicated tail may have taken with it.
-CREATE FUNCTION fencegate.ensure_epoch() RETURNS fencegate.epochs LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-    e   fencegate.epochs;
-    sys bigint := (pg_control_system()).system_identifier;
-    tl  bigint := fencegate.timeline();
-BEGIN
-    SELECT * INTO e FROM fencegate.epochs WHERE system_identifier = sys AND timeline = tl;
-    IF FOUND THEN
-        RETURN e;
-    END IF;
-    INSERT INTO fencegate.epochs (system_identifier, timeline, token_floor)
-    VALUES (sys, tl,
-        CASE WHEN EXISTS (SELECT FROM fencegate.epochs)
-             THEN (extract(epoch FROM clock_timestamp()) * 1000)::bigint
-             ELSE 0 END)
-    ON CONFLICT ON CONSTRAINT epochs_life_key DO NOTHING;
-    SELECT * INTO STRICT e FROM fencegate.epochs WHERE system_identifier = sys AND timeline = tl;
-    RETURN e;
-END $$;
-
 -- The newest life on the running timeline. The system identifier is left to
 -- ensure_epoch, which every grant and every new connection of a gateway calls:
 -- reading it costs as much as the rest of the fence.
 CREATE FUNCTION fencegate.current_epoch() RETURNS integer LANGUAGE sql VOLATILE AS $$
     SELECT max(id) FROM fencegate.epochs WHERE timeline = fencegate.timeline()
 $$;
+
+-- Returns the life that the database is in, adding it if it is a new one. The
+-- first ever has floor 0; later ones start above whatever number an
+-- unreplicated tail may have taken with it.
+CREATE FUNCTION fencegate.ensure_epoch() RETURNS fencegate.epochs LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    e   fencegate.epochs;
+    sys bigint := (pg_control_system()).system_identifier;
+BEGIN
+    SELECT * INTO e FROM fencegate.epochs WHERE id = fencegate.current_epoch();
+    IF e.system_identifier = sys THEN
+        RETURN e;
+    END IF;
+    LOCK TABLE fencegate.epochs IN SHARE ROW EXCLUSIVE MODE; -- one of several gateways adds it
+    SELECT * INTO e FROM fencegate.epochs WHERE id = fencegate.current_epoch();
+    IF e.system_identifier = sys THEN
+        RETURN e;
+    END IF;
+    INSERT INTO fencegate.epochs (system_identifier, timeline, token_floor)
+    VALUES (sys, fencegate.timeline(),
+        CASE WHEN EXISTS (SELECT FROM fencegate.epochs)
+             THEN (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+             ELSE 0 END)
+    RETURNING * INTO e;
+    RETURN e;
+END $$;
 
 -- A statement that waited for a lock must see what was committed meanwhile;
 -- under any isolation but READ COMMITTED it would not.
