@@ -260,7 +260,31 @@ func openRedis(cfg config.Redis) (*redis.Client, error) {
 	options.ContextTimeoutEnabled = true
 	options.MaxRetries = 1 // every command here may be sent twice
 	options.DisableIdentity = true
-	return redis.NewClient(options), nil
+	client := redis.NewClient(options)
+	client.AddHook(deadline(cfg.Timeout))
+	return client, nil
+}
+
+// deadline bounds a call to Redis as a whole: dialling, greeting and its second
+// try each have the timeout for themselves.
+type deadline time.Duration
+
+func (d deadline) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (d deadline) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		ctx, cancel := context.WithTimeout(ctx, time.Duration(d))
+		defer cancel()
+		return next(ctx, cmd)
+	}
+}
+
+func (d deadline) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		ctx, cancel := context.WithTimeout(ctx, time.Duration(d))
+		defer cancel()
+		return next(ctx, cmds)
+	}
 }
 
 func tableSpecs(tables []config.Table) []catalog.Spec {

@@ -1,0 +1,125 @@
+package main_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/fencegate/fencegate/internal/devstack"
+	"github.com/fencegate/fencegate/internal/testenv"
+)
+
+// gateway runs a command to its end.
+func gateway(t *testing.T, args ...string) (out string, code int) {
+	t.Helper()
+	cmd := exec.Command(testenv.GatewayBinary(t), args...)
+	raw, err := cmd.CombinedOutput()
+	if exit, ok := err.(*exec.ExitError); err != nil && !ok {
+		t.Fatal(err)
+	} else if ok {
+		return string(raw), exit.ExitCode()
+	}
+	return string(raw), 0
+}
+
+func configFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "gateway.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func configFor(t *testing.T, databaseURL, tables string) string {
+	t.Helper()
+	redis, _ := testenv.Redis(t)
+	return configFile(t, "listen: 127.0.0.1:0\nadmin_listen: off\nauth: none\ndatabase: {url: '"+databaseURL+
+		"'}\nredis: {url: '"+redis+"'}\n"+tables)
+}
+
+func TestCheckNamesTheLineOfAMistake(t *testing.T) {
+	t.Parallel()
+	path := configFile(t, "auth: none\ndatabase: {url: postgres://a:secret@localhost/b}\nredis: {url: redis://localhost}\n"+
+		"tables:\n  - name: shop.inventory\n    lock: \"inventory:{sku\"\n")
+	out, code := gateway(t, "check", "--config", path)
+	if code != 1 || !strings.Contains(out, "gateway.yaml:6:") || !strings.Contains(out, "tables[0].lock") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	if strings.Contains(out, "secret") {
+		t.Errorf("the password is shown: %s", out)
+	}
+}
+
+func TestCheckPrintsAnExampleThatIsRight(t *testing.T) {
+	t.Parallel()
+	example, code := gateway(t, "check", "--example")
+	if code != 0 {
+		t.Fatal(example)
+	}
+	if out, code := gateway(t, "check", "--config", configFile(t, example)); code != 0 {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+}
+
+func TestMigrate(t *testing.T) {
+	t.Parallel()
+	db := testenv.EmptyPostgres(t)
+	path := configFor(t, db.URL, devstack.ShopTables)
+	for _, step := range []struct {
+		args string
+		code int
+		says string
+	}{
+		{"migrate status", 1, "version 0 of"},
+		{"serve", 1, "gateway migrate up"},
+		{"migrate up", 0, "version 1 of"},
+		{"migrate up", 0, "version 1 of"},
+		{"migrate status", 0, "version 1 of"},
+		{"serve", 1, "there is no such table"},
+		{"migrate down", 1, "late writers would be admitted"},
+		{"migrate down --forget-marks", 0, "version 0 of"},
+		{"serve", 1, "gateway migrate up"},
+		{"migrate up", 0, "version 1 of"},
+	} {
+		out, code := gateway(t, append(strings.Fields(step.args), "--config", path)...)
+		if code != step.code || !strings.Contains(out, step.says) {
+			t.Fatalf("%s: exit code %d, expected %d and %q: %s", step.args, code, step.code, step.says, out)
+		}
+	}
+	db.Exec(t, `UPDATE fencegate.schema_migrations SET version = 99`)
+	if out, code := gateway(t, "serve", "--config", path); code != 1 || !strings.Contains(out, "run a newer gateway") {
+		t.Errorf("serve on a newer schema: exit code %d: %s", code, out)
+	}
+}
+
+func TestServeRefusesToStart(t *testing.T) {
+	t.Parallel()
+	db := testenv.Postgres(t)
+	db.Exec(t, devstack.Shop)
+	for name, c := range map[string]struct{ url, tables, says string }{
+		"WithoutADatabase":            {"postgres://nobody@127.0.0.1:1/x?connect_timeout=1", devstack.ShopTables, "connecting to the database"},
+		"OnAColumnThatIsNotThere":     {db.URL, "tables: [{name: shop.inventory, lock: 'inventory:{SKU}'}]\n", `there is no column "SKU"`},
+		"OnAColumnThatCannotBeAKey":   {db.URL, "tables: [{name: shop.inventory, lock: 'inventory:{unit_price}'}]\n", `column "unit_price" is numeric`},
+		"OnTheGatewaysOwnSchema":      {db.URL, "tables: [{name: fencegate.marks, lock: 'x'}]\n", "the gateway's own schema"},
+		"OnTwoMistakesAndNamesBoth":   {db.URL, "tables: [{name: shop.no, lock: 'x'}, {name: shop.nope, lock: 'x'}]\n", `"shop"."nope"`},
+		"WithoutAConfigurationFile":   {"", "", "--config FILE is needed"},
+		"WhenNobodySaidAuthIsNothing": {"-", "", "auth"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			args := []string{"serve", "--config", configFor(t, c.url, c.tables)}
+			switch c.url {
+			case "":
+				args = args[:1]
+			case "-":
+				args[2] = configFile(t, "database: {url: 'host=/nowhere'}\nredis: {url: redis://localhost}\n"+devstack.ShopTables)
+			}
+			if out, code := gateway(t, args...); code != 1 || !strings.Contains(out, c.says) {
+				t.Errorf("exit code %d, expected 1 and %q: %s", code, c.says, out)
+			}
+		})
+	}
+}
