@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/http/pprof"
+	"strings"
 	"sync"
 	"time"
 )
@@ -22,7 +24,8 @@ const probeTimeout = time.Second
 // cacheFor keeps a flood of readiness checks off the database.
 const cacheFor = time.Second
 
-// Handler serves /livez (this process answers) and /readyz (it can work).
+// Handler serves /livez (this process answers), /readyz (it can work) and
+// /debug/pprof.
 type Handler struct {
 	probes   []Probe
 	mu       sync.Mutex
@@ -43,6 +46,10 @@ func (h *Handler) Drain() {
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if profile, ok := strings.CutPrefix(r.URL.Path, "/debug/pprof/"); ok {
+		serveProfile(w, r, profile)
+		return
+	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	switch r.URL.Path {
 	case "/livez":
@@ -56,7 +63,18 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintln(w, "ok")
 	default:
 		w.WriteHeader(http.StatusNotFound)
-		fmt.Fprintln(w, "there are /livez and /readyz here")
+		fmt.Fprintln(w, "there are /livez, /readyz and /debug/pprof/ here")
+	}
+}
+
+func serveProfile(w http.ResponseWriter, r *http.Request, name string) {
+	switch name {
+	case "profile":
+		pprof.Profile(w, r)
+	case "trace":
+		pprof.Trace(w, r)
+	default:
+		pprof.Index(w, r)
 	}
 }
 

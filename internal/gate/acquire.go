@@ -139,7 +139,7 @@ func (a *attempt) raiseMark(ctx context.Context) error {
 	case errors.Is(err, fence.ErrLostRace):
 		return err
 	case err != nil:
-		return classify(executing, err)
+		return harmless(classify(executing, err))
 	}
 	a.claim.Token = token
 	return nil

@@ -105,3 +105,12 @@ func classify(at stage, err error) error {
 	}
 	return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 }
+
+// harmless turns an unknown outcome into one that may simply be asked for
+// again: a grant that nobody received skips a number, a release may be repeated.
+func harmless(err error) error {
+	if errors.Is(err, ErrOutcomeUnknown) {
+		return fmt.Errorf("%w: %v", ErrDatabaseUnavailable, err)
+	}
+	return err
+}

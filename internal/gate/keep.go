@@ -92,7 +92,7 @@ func (g *Gate) Release(ctx context.Context, claim lease.Claim, from audit.Origin
 		}, err)
 		return Released{Reason: string(refusal.Code)}, nil
 	case err != nil:
-		return Released{}, classify(executing, err)
+		return Released{}, harmless(classify(executing, err))
 	}
 	if _, err := g.Store.Drop(ctx, claim.Key, claim.Holder); err != nil {
 		g.Log.Warn("a released lease could not be deleted, it runs out by itself",
