@@ -45,10 +45,28 @@ func (k Key) Wire() string { return wire(string(k)) }
 // Wire returns the holder's one written form, which is also how marks store it.
 func (h Holder) Wire() string { return wire(string(h)) }
 
+// Header returns the key as every HTTP client can send it: browsers turn other
+// characters than ASCII into bytes that aren't UTF-8, or refuse to.
+func (k Key) Header() string { return header(string(k)) }
+
+// Header returns the holder as every HTTP client can send it.
+func (h Holder) Header() string { return header(string(h)) }
+
 func wire(s string) string {
 	if checkPlain(s) == nil && !strings.HasPrefix(s, base64Prefix) {
 		return s
 	}
+	return encode(s)
+}
+
+func header(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool { return r > unicode.MaxASCII }) {
+		return encode(s)
+	}
+	return wire(s)
+}
+
+func encode(s string) string {
 	return base64Prefix + base64.StdEncoding.EncodeToString([]byte(s))
 }
 
@@ -58,7 +76,7 @@ func parse(s string) (string, error) {
 		return s, checkPlain(s)
 	}
 	raw, err := base64.StdEncoding.Strict().DecodeString(encoded)
-	if err != nil {
+	if err != nil || strings.ContainsAny(encoded, "\r\n") { // which the decoder skips
 		return "", malformed("what follows base64: is not standard base64 with padding")
 	}
 	return string(raw), checkLength(string(raw))

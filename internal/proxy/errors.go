@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fencegate/fencegate/internal/api"
 	"github.com/fencegate/fencegate/internal/audit"
@@ -128,6 +129,7 @@ var sqlStates = map[string]struct {
 }{
 	"23505": {http.StatusConflict, "unique_violation", false},
 	"23503": {http.StatusConflict, "foreign_key_violation", false},
+	"23001": {http.StatusConflict, "foreign_key_violation", false}, // ON DELETE RESTRICT, from PostgreSQL 18 on
 	"23P01": {http.StatusConflict, "exclusion_violation", false},
 	"23502": {http.StatusUnprocessableEntity, "not_null_violation", false},
 	"23514": {http.StatusUnprocessableEntity, "check_violation", false},
@@ -185,7 +187,8 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if f.status == http.StatusPreconditionFailed && f.refused != nil {
 		h.Set(refusedHeader, f.slug) // not for lock_scope: that token lives
 	}
-	body, err := json.Marshal(f.problem(requestID(r)))
+	// The request's own bytes may be quoted in it, and need not be UTF-8.
+	body, err := json.Marshal(f.problem(requestID(r)), jsontext.AllowInvalidUTF8(true))
 	if err != nil {
 		panic(err) // strings and numbers always marshal
 	}

@@ -100,6 +100,18 @@ func splitQuery(raw string) ([][2]string, error) {
 	return pairs, nil
 }
 
+// checkQuery refuses parameters that a call of /v1 has no meaning for: a filter
+// with a typing mistake must not list everything.
+func checkQuery(r *http.Request, allowed ...string) error {
+	pairs, err := splitQuery(r.URL.RawQuery)
+	for _, pair := range pairs {
+		if !slices.Contains(allowed, pair[0]) {
+			return badParameter(pair[0], "%s means nothing for this call", pair[0])
+		}
+	}
+	return err
+}
+
 func (q *restQuery) addFilter(column, text string) error {
 	filter := statement.Filter{Column: unquote(column)}
 	rest, negated := strings.CutPrefix(text, "not.")
@@ -181,7 +193,7 @@ func parseSelect(text string) (statement.Columns, error) {
 		return statement.Columns{All: true}, nil
 	}
 	var columns statement.Columns
-	for name := range strings.SplitSeq(text, ",") {
+	for _, name := range splitOutside(text, ',') {
 		name = unquote(strings.TrimSpace(name))
 		if name == "" || slices.Contains(columns.Names, name) {
 			return columns, badParameter("select", "a column is empty or named twice")
@@ -193,25 +205,42 @@ func parseSelect(text string) (statement.Columns, error) {
 
 func parseOrder(text string) ([]statement.OrderTerm, error) {
 	var terms []statement.OrderTerm
-	for part := range strings.SplitSeq(text, ",") {
-		words := strings.Split(part, ".")
+	for _, part := range splitOutside(text, ',') {
+		words := splitOutside(part, '.')
 		term := statement.OrderTerm{Column: unquote(words[0])}
-		for _, word := range words[1:] {
-			switch word {
-			case "asc":
-			case "desc":
-				term.Desc = true
-			case "nullsfirst":
-				term.Nulls = "first"
-			case "nullslast":
-				term.Nulls = "last"
-			default:
-				return nil, badParameter("order", "%q: write column.asc|desc.nullsfirst|nullslast", part)
-			}
+		words = words[1:]
+		if len(words) > 0 && (words[0] == "asc" || words[0] == "desc") {
+			term.Desc = words[0] == "desc"
+			words = words[1:]
+		}
+		if len(words) > 0 && (words[0] == "nullsfirst" || words[0] == "nullslast") {
+			term.Nulls = strings.TrimPrefix(words[0], "nulls")
+			words = words[1:]
+		}
+		if len(words) > 0 {
+			return nil, badParameter("order", "%q: write column.asc|desc.nullsfirst|nullslast", part)
 		}
 		terms = append(terms, term)
 	}
 	return terms, nil
+}
+
+// splitOutside splits at every sep that is not inside double quotes.
+func splitOutside(text string, sep byte) []string {
+	var parts []string
+	begin, inQuotes := 0, false
+	for i := 0; i < len(text); i++ {
+		switch {
+		case inQuotes && text[i] == '\\':
+			i++
+		case text[i] == '"':
+			inQuotes = !inQuotes
+		case text[i] == sep && !inQuotes:
+			parts = append(parts, text[begin:i])
+			begin = i + 1
+		}
+	}
+	return append(parts, text[begin:])
 }
 
 func parseCount(name, text string) (int64, error) {
@@ -222,10 +251,14 @@ func parseCount(name, text string) (int64, error) {
 	return int64(n), nil
 }
 
-// unquote takes the double quotes off a column name that needs them.
+// unquote takes the double quotes off a column name that needs them. A name that
+// is not quoted as a whole stays as it is.
 func unquote(name string) string {
-	if len(name) >= 2 && name[0] == '"' && name[len(name)-1] == '"' {
-		return strings.ReplaceAll(name[1:len(name)-1], `\"`, `"`)
+	if name == "" || name[0] != '"' {
+		return name
+	}
+	if inner, rest, err := nextElement(name); err == nil && rest == "" {
+		return inner
 	}
 	return name
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/fencegate/fencegate/internal/lease"
 )
 
-// maxClientBytes bounds the name that a worker gives itself.
-const maxClientBytes = 200
+// maxClient bounds the name that a worker gives itself, in characters.
+const maxClient = 200
 
 // AcquireLease answers POST /v1/leases.
 func (s *Server) AcquireLease(w http.ResponseWriter, r *http.Request) {
@@ -79,6 +79,10 @@ func (s *Server) ReleaseLease(w http.ResponseWriter, r *http.Request) {
 
 // ReadLease answers GET /v1/leases?key=.
 func (s *Server) ReadLease(w http.ResponseWriter, r *http.Request, params api.ReadLeaseParams) {
+	if err := checkQuery(r, "key"); err != nil {
+		s.fail(w, r, err)
+		return
+	}
 	key, err := lease.ParseKey(params.Key)
 	if err != nil {
 		s.fail(w, r, malformedFencing("key", err))
@@ -106,8 +110,8 @@ func (s *Server) respondLease(w http.ResponseWriter, r *http.Request, status int
 		return
 	}
 	headers := map[string]string{
-		"Lock-Key":      l.Claim.Key.Wire(),
-		"Lock-Holder":   l.Claim.Holder.Wire(),
+		"Lock-Key":      l.Claim.Key.Header(),
+		"Lock-Holder":   l.Claim.Holder.Header(),
 		"Fencing-Token": l.Claim.Token.String(),
 	}
 	for name, value := range headers {
@@ -127,6 +131,9 @@ func (s *Server) respondLease(w http.ResponseWriter, r *http.Request, status int
 
 // decodeKeyed decodes a body into body, whose member key points into it.
 func decodeKeyed(r *http.Request, body any, key *string) (lease.Key, error) {
+	if err := checkQuery(r); err != nil {
+		return "", err
+	}
 	if err := decodeObject(r, body); err != nil {
 		return "", err
 	}
@@ -166,10 +173,10 @@ func parseTTL(ms *int64) (time.Duration, error) {
 }
 
 func checkClient(client *string) error {
-	if client == nil || len(*client) <= maxClientBytes && utf8.ValidString(*client) {
+	if client == nil || utf8.RuneCountInString(*client) <= maxClient {
 		return nil
 	}
-	return &fault{status: http.StatusBadRequest, slug: "malformed_json", pointer: "/client", detail: "client is longer than 200 bytes"}
+	return &fault{status: http.StatusBadRequest, slug: "malformed_json", pointer: "/client", detail: "client is longer than 200 characters"}
 }
 
 func optional(s string) *string {

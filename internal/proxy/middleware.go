@@ -31,6 +31,17 @@ func rawPath(next http.Handler) http.Handler {
 	})
 }
 
+// joinPrefer makes one of several Prefer headers: HTTP gives them one meaning,
+// and the generated router takes one line only.
+func joinPrefer(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if lines := r.Header.Values("Prefer"); len(lines) > 1 {
+			r.Header.Set("Prefer", strings.Join(lines, ", "))
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // identify takes the caller's request id or makes one, and answers with it.
 func (s *Server) identify(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -29,7 +29,8 @@ func parsePrefer(h http.Header) (preferences, error) {
 			continue
 		}
 		name, value, _ := strings.Cut(item, "=")
-		value = strings.Trim(value, `"`)
+		name = strings.ToLower(strings.TrimSpace(name))
+		value = strings.Trim(strings.TrimSpace(value), `"`)
 		if seen[name] {
 			return p, badPreference("%s is given twice", name)
 		}

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 
@@ -18,6 +19,9 @@ const (
 // ListRefusals answers GET /v1/refusals.
 func (s *Server) ListRefusals(w http.ResponseWriter, r *http.Request, params api.ListRefusalsParams) {
 	limit, err := pageLimit(params.Limit)
+	if err == nil {
+		err = errors.Join(checkQuery(r, "key", "code", "table", "since", "until", "limit", "cursor"), checkAccept(r.Header))
+	}
 	var filter audit.Filter
 	if err == nil {
 		filter, err = refusalFilter(params)
@@ -65,6 +69,9 @@ func refusalFilter(params api.ListRefusalsParams) (f audit.Filter, err error) {
 // ReadRefusal answers GET /v1/refusals/{id}.
 func (s *Server) ReadRefusal(w http.ResponseWriter, r *http.Request, id string) {
 	number, err := parseID("id", id)
+	if err == nil {
+		err = checkQuery(r)
+	}
 	var record audit.Record
 	if err == nil {
 		record, err = s.Audit.Get(r.Context(), number)
@@ -88,6 +95,13 @@ func (s *Server) ListMarks(w http.ResponseWriter, r *http.Request, params api.Li
 
 func (s *Server) markPage(r *http.Request, params api.ListMarksParams) (api.MarkPage, error) {
 	page := api.MarkPage{Marks: []api.Mark{}}
+	allowed := []string{"prefix", "limit", "cursor"}
+	if params.Key != nil {
+		allowed = []string{"key"}
+	}
+	if err := checkQuery(r, allowed...); err != nil {
+		return page, err
+	}
 	if params.Key != nil {
 		key, err := lease.ParseKey(*params.Key)
 		if err != nil {

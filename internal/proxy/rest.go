@@ -103,6 +103,10 @@ func (s *Server) decodeWrite(r *http.Request, name string, op catalog.Operation)
 		return write, prefer, err
 	}
 	m.MaxAffected = prefer.maxAffected
+	if op == catalog.Insert && prefer.maxAffected >= 0 && int64(len(m.Rows)) > prefer.maxAffected {
+		return write, prefer, &fault{status: http.StatusConflict, slug: "max_affected_exceeded", code: "FG004", parameter: "Prefer",
+			detail: fmt.Sprintf("%d rows to insert, %d allowed", len(m.Rows), prefer.maxAffected)}
+	}
 	if prefer.returning != "representation" {
 		m.Return = statement.Columns{}
 	}
@@ -122,6 +126,9 @@ func (s *Server) decodeMutation(r *http.Request, m *statement.Mutation) (digest 
 		return "", err
 	}
 	m.Filters, m.All, m.Return = query.filters, query.all, query.columns
+	if err := m.Return.Check(m.Table); err != nil {
+		return "", err // even if nothing is to be returned
+	}
 	if m.Op == catalog.Delete {
 		return "", nil
 	}

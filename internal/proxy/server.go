@@ -56,7 +56,7 @@ func New(cfg Config) (http.Handler, error) {
 	}
 	s := &Server{Config: cfg, slots: make(chan struct{}, l.InFlight)}
 	router := chi.NewRouter()
-	router.Use(rawPath, s.identify, s.logAccess, s.recoverPanic, s.limit)
+	router.Use(rawPath, joinPrefer, s.identify, s.logAccess, s.recoverPanic, s.limit)
 	router.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, &fault{status: http.StatusNotFound, slug: "not_found", detail: "there is nothing at " + r.URL.Path})
 	})

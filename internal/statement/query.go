@@ -26,10 +26,8 @@ func BuildQuery(q Query) (Statement, error) {
 }
 
 func (q Query) check() error {
-	for _, name := range q.Columns.Names {
-		if err := known(q.Table, name, "select"); err != nil {
-			return err
-		}
+	if err := q.Columns.Check(q.Table); err != nil {
+		return err
 	}
 	for _, term := range q.Order {
 		if err := known(q.Table, term.Column, "order"); err != nil {

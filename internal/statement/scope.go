@@ -10,14 +10,15 @@ import (
 
 // rendered is the lock template with the row's own column values, as SQL text;
 // NULL, and so never equal to a key, if one of them is NULL. value gives the
-// SQL of a column.
+// SQL of a column. Keys are equal byte by byte, whatever the columns' collations
+// hold for equal: otherwise two keys could open the same row.
 func rendered(t *catalog.Table, value func(column catalog.Column) string) string {
 	parts := []string{literal(t.Lock.Literals[0])}
 	for i, name := range t.Lock.Columns {
 		column, _ := t.Column(name) // the snapshot checked it
 		parts = append(parts, keyText(column, value(column)), literal(t.Lock.Literals[i+1]))
 	}
-	return "(" + strings.Join(parts, " || ") + ")"
+	return "(" + strings.Join(parts, " || ") + `) COLLATE pg_catalog."C"`
 }
 
 // keyText is the one fixed way in which a value becomes part of a lock key.

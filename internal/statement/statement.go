@@ -141,12 +141,20 @@ func checkColumns(m Mutation) error {
 			}
 		}
 	}
-	for _, name := range m.Return.Names {
-		if err := known(m.Table, name, "select"); err != nil {
+	if err := m.Return.Check(m.Table); err != nil {
+		return err
+	}
+	return checkFilters(m.Table, m.Filters)
+}
+
+// Check returns a *Fault for the first column that table does not have.
+func (c Columns) Check(table *catalog.Table) error {
+	for _, name := range c.Names {
+		if err := known(table, name, "select"); err != nil {
 			return err
 		}
 	}
-	return checkFilters(m.Table, m.Filters)
+	return nil
 }
 
 func known(table *catalog.Table, column, parameter string) error {

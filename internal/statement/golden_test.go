@@ -1,0 +1,181 @@
+package statement_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/fencegate/fencegate/internal/catalog"
+	"github.com/fencegate/fencegate/internal/statement"
+	"github.com/fencegate/fencegate/internal/testenv"
+)
+
+// The whole text of one statement of each kind, so that a change of any of them
+// is seen and thought about.
+func TestTextOfStatements(t *testing.T) {
+	t.Parallel()
+	pool := testenv.Postgres(t).Pool(t)
+	exec(t, pool, `CREATE TABLE stock (sku varchar(40), day date, n numeric(12,2), "the note" text)`)
+	table := load(t, pool, "stock", `it's:{sku}:{day}`)
+	whole := load(t, pool, "stock", `stock`)
+	pins := []statement.Filter{eq("sku", "A"), eq("day", "2026-01-01")}
+	notIn := statement.Filter{Column: "n", Op: statement.In, Not: true, Values: []string{"1", `2"\`}}
+	row := statement.Row{Names: []string{"the note", "n"}, JSON: []byte(`{"the note":"x","n":1}`)}
+	empty := statement.Row{JSON: []byte(`{}`)}
+
+	for name, c := range map[string]struct {
+		mutation statement.Mutation
+		want     []statement.Statement
+	}{
+		"Insert": {
+			statement.Mutation{Op: catalog.Insert, Table: table, Rows: []statement.Row{row, row, empty}, MaxAffected: -1},
+			[]statement.Statement{
+				{SQL: insertText, Args: []any{`[{"the note":"x","n":1},{"the note":"x","n":1}]`, "k"}},
+				{SQL: defaultsText, Args: []any{"k"}},
+			},
+		},
+		"Update": {
+			statement.Mutation{Op: catalog.Update, Table: table, Rows: []statement.Row{row}, Filters: pins, MaxAffected: 3,
+				Return: statement.Columns{Names: []string{"n", "sku"}}},
+			[]statement.Statement{{SQL: updateText,
+				Args: []any{"A", "2026-01-01", "k", "A", "2026-01-01", `{"the note":"x","n":1}`, "k", int64(3), "k"}}},
+		},
+		"Delete": {
+			statement.Mutation{Op: catalog.Delete, Table: table, Filters: append(pins, notIn), MaxAffected: -1,
+				Return: statement.Columns{All: true}},
+			[]statement.Statement{{SQL: deleteText,
+				Args: []any{"A", "2026-01-01", "k", "A", "2026-01-01", `{"1","2\"\\"}`, "k", "k"}}},
+		},
+		"DeleteUnderALockForTheWholeTable": {
+			statement.Mutation{Op: catalog.Delete, Table: whole, All: true, MaxAffected: -1},
+			[]statement.Statement{{SQL: wholeText, Args: []any{"k", "k", "k"}}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := statement.Build(c.mutation, "k")
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, got, c.want)
+			prepare(t, pool, got...)
+		})
+	}
+
+	t.Run("Query", func(t *testing.T) {
+		t.Parallel()
+		got, err := statement.BuildQuery(statement.Query{
+			Table:   table,
+			Columns: statement.Columns{Names: []string{"the note"}},
+			Filters: []statement.Filter{eq("sku", "A"), {Column: "n", Op: statement.Is, Values: []string{"not_null"}}},
+			Order:   []statement.OrderTerm{{Column: "n", Desc: true, Nulls: "last"}, {Column: "sku"}},
+			Limit:   10, Offset: 5, Total: true,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, []statement.Statement{got}, []statement.Statement{{SQL: queryText, Args: []any{"A", int64(10), int64(5)}}})
+		prepare(t, pool, got)
+	})
+}
+
+func same(t *testing.T, got, want []statement.Statement) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%d statements, not %d", len(got), len(want))
+	}
+	for i := range got {
+		if got[i].SQL != want[i].SQL {
+			t.Errorf("statement %d is\n%s\nnot\n%s", i, got[i].SQL, want[i].SQL)
+		}
+		if !slices.Equal(got[i].Args, want[i].Args) {
+			t.Errorf("the arguments of statement %d are\n%q\nnot\n%q", i, got[i].Args, want[i].Args)
+		}
+	}
+}
+
+const insertText = `WITH w AS (
+  INSERT INTO "public"."stock" AS t ("n", "the note")
+  SELECT b."n", b."the note" FROM json_to_recordset($1::pg_catalog.json) AS b("n" numeric, "the note" text)
+  RETURNING t."sku", t."day")
+SELECT count(*),
+       NULL::pg_catalog.text,
+       CASE WHEN fencegate.check_rows(
+              true,
+              count(*) FILTER (WHERE ('it''s:' || w."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(w."day") #>> '{}') || '') COLLATE pg_catalog."C" IS DISTINCT FROM $2::pg_catalog.text),
+              count(*),
+              NULL)
+            THEN NULL::pg_catalog.int8 END
+  FROM w`
+
+const defaultsText = `WITH w AS (
+  INSERT INTO "public"."stock" AS t DEFAULT VALUES
+  RETURNING t."sku", t."day")
+SELECT count(*),
+       NULL::pg_catalog.text,
+       CASE WHEN fencegate.check_rows(
+              true,
+              count(*) FILTER (WHERE ('it''s:' || w."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(w."day") #>> '{}') || '') COLLATE pg_catalog."C" IS DISTINCT FROM $1::pg_catalog.text),
+              count(*),
+              NULL)
+            THEN NULL::pg_catalog.int8 END
+  FROM w`
+
+const updateText = `WITH w AS (
+  UPDATE "public"."stock" AS t
+     SET "n" = b."n", "the note" = b."the note"
+    FROM json_to_record($6::pg_catalog.json) AS b("n" numeric, "the note" text)
+   WHERE t."sku" = $4
+     AND t."day" = $5
+     AND ('it''s:' || t."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(t."day") #>> '{}') || '') COLLATE pg_catalog."C" = $3::pg_catalog.text
+  RETURNING t."n", t."sku", t."day")
+SELECT count(*),
+       string_agg((SELECT row_to_json(r.*) FROM (SELECT w."n", w."sku") AS r)::pg_catalog.text, ','),
+       CASE WHEN fencegate.check_rows(
+              ('it''s:' || CAST($1 AS character varying)::pg_catalog.text || ':' || (pg_catalog.to_jsonb(CAST($2 AS date)) #>> '{}') || '') COLLATE pg_catalog."C" = $7::pg_catalog.text,
+              count(*) FILTER (WHERE ('it''s:' || w."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(w."day") #>> '{}') || '') COLLATE pg_catalog."C" IS DISTINCT FROM $9::pg_catalog.text),
+              count(*),
+              $8::pg_catalog.int8)
+            THEN NULL::pg_catalog.int8 END
+  FROM w`
+
+const deleteText = `WITH w AS (
+  DELETE FROM "public"."stock" AS t
+   WHERE t."sku" = $4
+     AND t."day" = $5
+     AND NOT (t."n" = ANY ($6))
+     AND ('it''s:' || t."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(t."day") #>> '{}') || '') COLLATE pg_catalog."C" = $3::pg_catalog.text
+  RETURNING t.*)
+SELECT count(*),
+       string_agg(row_to_json(w.*)::pg_catalog.text, ','),
+       CASE WHEN fencegate.check_rows(
+              ('it''s:' || CAST($1 AS character varying)::pg_catalog.text || ':' || (pg_catalog.to_jsonb(CAST($2 AS date)) #>> '{}') || '') COLLATE pg_catalog."C" = $7::pg_catalog.text,
+              count(*) FILTER (WHERE ('it''s:' || w."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(w."day") #>> '{}') || '') COLLATE pg_catalog."C" IS DISTINCT FROM $8::pg_catalog.text),
+              count(*),
+              NULL)
+            THEN NULL::pg_catalog.int8 END
+  FROM w`
+
+const wholeText = `WITH w AS (
+  DELETE FROM "public"."stock" AS t
+   WHERE ('stock') COLLATE pg_catalog."C" = $1::pg_catalog.text
+  RETURNING 1)
+SELECT count(*),
+       NULL::pg_catalog.text,
+       CASE WHEN fencegate.check_rows(
+              ('stock') COLLATE pg_catalog."C" = $2::pg_catalog.text,
+              count(*) FILTER (WHERE ('stock') COLLATE pg_catalog."C" IS DISTINCT FROM $3::pg_catalog.text),
+              count(*),
+              NULL)
+            THEN NULL::pg_catalog.int8 END
+  FROM w`
+
+const queryText = `SELECT count(*), string_agg(row_to_json(w.*)::pg_catalog.text, ','), (SELECT count(*) FROM "public"."stock" AS t
+   WHERE t."sku" = $1
+     AND t."n" IS NOT NULL)
+  FROM (
+  SELECT t."the note"
+    FROM "public"."stock" AS t
+   WHERE t."sku" = $1
+     AND t."n" IS NOT NULL
+   ORDER BY t."n" DESC NULLS LAST, t."sku"
+   LIMIT $2 OFFSET $3) AS w`

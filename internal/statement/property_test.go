@@ -1,0 +1,299 @@
+package statement_test
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/jackc/pgx/v5"
+	"pgregory.net/rapid"
+
+	"github.com/fencegate/fencegate/internal/catalog"
+	"github.com/fencegate/fencegate/internal/lease"
+	"github.com/fencegate/fencegate/internal/statement"
+	"github.com/fencegate/fencegate/internal/testenv"
+)
+
+// Names as somebody will have given them.
+var oddNames = []string{
+	"select", "Order", "UPPER", "two words", "a.b", "a,b", `quo"te`, `"`, `""`, "it's", `back\slash`, "$1", "$2::text",
+	"größe", "在庫", "e\u0301", "emoji😀", " ", "*", "t", "b", "w", "r", "--", "/*", "*/", "a;b", "{x}", "%s", "%d", "\t", "\n",
+	strings.Repeat("x", 63),
+}
+
+var columnTypes = []string{
+	"text", "varchar(3)", "char(3)", "integer", "bigint", "numeric(5,2)", "boolean", "date", "uuid", "timestamptz", "bytea",
+	"jsonb", "text[]", "bit(3)", "interval", "double precision", `"char"`,
+}
+
+// Types that a lock template can hold.
+var keyTypes = []string{"text", "varchar(3)", "char(3)", "smallint", "integer", "bigint", "boolean", "date", "uuid"}
+
+// marker is in every value of these tests and in no name, so that a value that
+// got into the text shows.
+const marker = "v4lue:"
+
+// world is one table and what is asked of it.
+type world struct {
+	table   *catalog.Table
+	names   []string
+	filters []statement.Filter
+	secrets []string
+}
+
+func TestStatementsOfAnyTable(t *testing.T) {
+	t.Parallel()
+	conn, err := testenv.Postgres(t).Pool(t).Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	rapid.Check(t, func(t *rapid.T) {
+		tx, err := conn.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Rollback(t.Context())
+		w := drawWorld(t, tx)
+		m := drawMutation(t, w)
+		built, err := statement.Build(m, lease.Key(marker+"key"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range built {
+			checkText(t, s)
+			checkScope(t, m, s)
+		}
+		checkOrderOfMembersIsNothing(t, m, built)
+		q, err := statement.BuildQuery(drawQuery(t, w))
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkText(t, q)
+		prepareOn(t, tx.Conn(), append(built, q)...)
+	})
+}
+
+func drawWorld(t *rapid.T, tx pgx.Tx) world {
+	name := rapid.OneOf(
+		rapid.SampledFrom(oddNames),
+		rapid.StringN(1, 15, 63).Filter(func(s string) bool { return !strings.Contains(s, "\x00") }),
+	)
+	names := rapid.SliceOfNDistinct(name, 1, 6, rapid.ID[string]).Draw(t, "columns")
+	pinned := rapid.IntRange(0, min(2, len(names))).Draw(t, "columns of the template")
+	w := world{names: names}
+	definitions := make([]string, len(names))
+	for i, column := range names {
+		types := columnTypes
+		if i < pinned {
+			types = keyTypes
+		}
+		definitions[i] = quoted(column) + " " + rapid.SampledFrom(types).Draw(t, "type")
+	}
+	table := name.Draw(t, "table")
+	exec(t, tx, "CREATE TABLE public."+quoted(table)+" ("+join(definitions)+")")
+	literal := rapid.SampledFrom([]string{"", "inventory:", "it's", `\`, `\'`, "$1", "{", "}", "%s", "é"})
+	w.table = loadWith(t, tx, table, lease.Template{
+		Literals: rapid.SliceOfN(literal, pinned+1, pinned+1).Draw(t, "literals"),
+		Columns:  names[:pinned],
+	})
+	for _, column := range names[:pinned] {
+		w.filters = append(w.filters, eq(column, marker+"pin"))
+	}
+	return w
+}
+
+func drawMutation(t *rapid.T, w world) statement.Mutation {
+	m := statement.Mutation{
+		Op:          rapid.SampledFrom([]catalog.Operation{catalog.Insert, catalog.Update, catalog.Delete}).Draw(t, "op"),
+		Table:       w.table,
+		All:         true,
+		MaxAffected: rapid.Int64Range(-1, 5).Draw(t, "max affected"),
+		Return:      drawColumns(t, w),
+	}
+	if m.Op != catalog.Insert {
+		m.Filters = append(slices.Clone(w.filters), drawFilters(t, w)...)
+	}
+	switch m.Op {
+	case catalog.Insert:
+		m.Rows = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) statement.Row { return drawRow(t, w, 0) }), 1, 4).Draw(t, "rows")
+	case catalog.Update:
+		m.Rows = []statement.Row{drawRow(t, w, 1)}
+	}
+	return m
+}
+
+func drawRow(t *rapid.T, w world, least int) statement.Row {
+	names := rapid.SliceOfNDistinct(rapid.SampledFrom(w.names), least, len(w.names), rapid.ID[string]).Draw(t, "members")
+	members := map[string]string{}
+	for _, name := range names {
+		members[name] = marker + rapid.String().Draw(t, "value")
+	}
+	raw, err := json.Marshal(members)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return statement.Row{Names: names, JSON: raw}
+}
+
+func drawColumns(t *rapid.T, w world) statement.Columns {
+	switch rapid.IntRange(0, 2).Draw(t, "return") {
+	case 0:
+		return statement.Columns{}
+	case 1:
+		return statement.Columns{All: true}
+	}
+	return statement.Columns{
+		Names: rapid.SliceOfNDistinct(rapid.SampledFrom(w.names), 1, len(w.names), rapid.ID[string]).Draw(t, "select"),
+	}
+}
+
+func drawFilters(t *rapid.T, w world) []statement.Filter {
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) statement.Filter {
+		f := statement.Filter{
+			Column: rapid.SampledFrom(w.names).Draw(t, "column"),
+			Op:     rapid.SampledFrom([]statement.FilterOp{"eq", "neq", "gt", "gte", "lt", "lte", "in", "is"}).Draw(t, "operator"),
+			Not:    rapid.Bool().Draw(t, "not"),
+		}
+		column, _ := w.table.Column(f.Column)
+		switch {
+		case f.Op == statement.Is:
+			f.Values = []string{rapid.SampledFrom([]string{"null", "not_null"}).Draw(t, "is")}
+		case f.Op == statement.In && !strings.HasSuffix(column.Type, "[]"):
+			f.Values = rapid.SliceOfN(rapid.Just(marker+`"in,\`), 0, 3).Draw(t, "list")
+		default:
+			f.Op, f.Values = statement.Eq, []string{marker + "filter"}
+		}
+		return f
+	}), 0, 4).Draw(t, "filters")
+}
+
+func drawQuery(t *rapid.T, w world) statement.Query {
+	columns := drawColumns(t, w)
+	columns.All = len(columns.Names) == 0
+	order := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) statement.OrderTerm {
+		return statement.OrderTerm{
+			Column: rapid.SampledFrom(w.names).Draw(t, "column"),
+			Desc:   rapid.Bool().Draw(t, "desc"),
+			Nulls:  rapid.SampledFrom([]string{"", "first", "last"}).Draw(t, "nulls"),
+		}
+	}), 0, 3).Draw(t, "order")
+	return statement.Query{
+		Table: w.table, Columns: columns, Filters: append(slices.Clone(w.filters), drawFilters(t, w)...), Order: order,
+		Limit: 7, Offset: 3, Total: rapid.Bool().Draw(t, "total"),
+	}
+}
+
+var (
+	quotedParts  = regexp.MustCompile(`"(?:[^"]|"")*"|E?'(?:[^']|'')*'`)
+	placeholders = regexp.MustCompile(`\$([0-9]+)`)
+	cover        = regexp.MustCompile(`\([^\n]*\) COLLATE pg_catalog\.Q = \$[0-9]+::pg_catalog\.text`)
+)
+
+// bare is the text without names and literals.
+func bare(sql string) string { return quotedParts.ReplaceAllString(sql, "Q") }
+
+// checkText: no value is in the text, and placeholders are 1 to the number of
+// arguments, each there.
+func checkText(t *rapid.T, s statement.Statement) {
+	t.Helper()
+	if strings.Contains(s.SQL, marker) {
+		t.Fatalf("a value is part of the text:\n%s", s.SQL)
+	}
+	used := map[int]bool{}
+	for _, found := range placeholders.FindAllStringSubmatch(bare(s.SQL), -1) {
+		n, _ := strconv.Atoi(found[1])
+		used[n] = true
+	}
+	for n := 1; n <= len(s.Args); n++ {
+		if !used[n] {
+			t.Fatalf("argument %d of %d is not used:\n%s", n, len(s.Args), s.SQL)
+		}
+		delete(used, n)
+	}
+	if len(used) > 0 {
+		t.Fatalf("placeholders %v have no argument:\n%s", used, s.SQL)
+	}
+}
+
+// checkScope: every write checks its rows, and an update or delete finds only
+// rows that the key covers.
+func checkScope(t *rapid.T, m statement.Mutation, s statement.Statement) {
+	t.Helper()
+	text := bare(s.SQL)
+	if strings.Count(text, "fencegate.check_rows(") != 1 {
+		t.Fatalf("the rows are not checked:\n%s", s.SQL)
+	}
+	if m.Op == catalog.Insert {
+		return
+	}
+	_, after, _ := strings.Cut(text, "\n   WHERE ")
+	conditions, answer, found := strings.Cut(after, "\n  RETURNING ")
+	if !found || !cover.MatchString(conditions[strings.LastIndex(conditions, "\n     AND ")+1:]) {
+		t.Fatalf("the condition %q does not hold to the lock key:\n%s", conditions, s.SQL)
+	}
+	if !cover.MatchString(answer) {
+		t.Fatalf("the pinned key is not compared:\n%s", s.SQL)
+	}
+	if strings.Contains(conditions, " OR ") {
+		t.Fatalf("a condition can be passed by:\n%s", s.SQL)
+	}
+}
+
+// checkOrderOfMembersIsNothing: rows that name the same columns make the same
+// text, so that PostgreSQL plans it once.
+func checkOrderOfMembersIsNothing(t *rapid.T, m statement.Mutation, built []statement.Statement) {
+	t.Helper()
+	other := m
+	other.Rows = slices.Clone(m.Rows)
+	for i := range other.Rows {
+		other.Rows[i].Names = slices.Clone(other.Rows[i].Names)
+		slices.Reverse(other.Rows[i].Names)
+	}
+	again, err := statement.Build(other, "another key")
+	if err != nil || len(again) != len(built) {
+		t.Fatalf("%d statements, %v", len(again), err)
+	}
+	for i := range again {
+		if again[i].SQL != built[i].SQL {
+			t.Fatalf("the same columns make\n%s\nand\n%s", built[i].SQL, again[i].SQL)
+		}
+	}
+}
+
+func TestRowsKeepTheirOrder(t *testing.T) {
+	t.Parallel()
+	pool := testenv.Postgres(t).Pool(t)
+	exec(t, pool, `CREATE TABLE n (a integer, b integer)`)
+	table := load(t, pool, "n", "n")
+	rapid.Check(t, func(t *rapid.T) {
+		shapes := rapid.SliceOfN(rapid.SampledFrom([][]string{{}, {"a"}, {"b"}, {"a", "b"}, {"b", "a"}}), 1, 12).Draw(t, "shapes")
+		var rows []statement.Row
+		var want strings.Builder
+		for i, names := range shapes {
+			text := fmt.Sprintf(`{"row":%d}`, i)
+			rows = append(rows, statement.Row{Names: names, JSON: []byte(text)})
+			if len(names) > 0 {
+				want.WriteString(text)
+			}
+		}
+		built, err := statement.Build(statement.Mutation{Op: catalog.Insert, Table: table, Rows: rows, MaxAffected: -1}, "n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got strings.Builder
+		for _, s := range built {
+			if len(s.Args) == 2 { // DEFAULT VALUES takes no rows
+				array := s.Args[0].(string)
+				got.WriteString(strings.ReplaceAll(array[1:len(array)-1], "},{", "}{"))
+			}
+		}
+		if got.String() != want.String() {
+			t.Fatalf("the rows travel as %s, not %s", got.String(), want.String())
+		}
+	})
+}
