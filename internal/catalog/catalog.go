@@ -49,7 +49,10 @@ type Column struct {
 	// it never cuts a value.
 	Type string
 	// Kind is how the column is rendered in a lock key, "" if it can't be.
-	Kind      KeyKind
+	Kind KeyKind
+	// KeyType is Type, or what it is made of if that is a domain: the type in
+	// which a lock key's part is compared.
+	KeyType   string
 	Generated bool // GENERATED ALWAYS AS (…) STORED
 }
 

@@ -30,9 +30,12 @@ func Load(ctx context.Context, db Querier, schemas []string, specs []Spec) (*Sna
 	return snapshot, errors.Join(faults...)
 }
 
+// unreachable are schemas that no configuration can open.
+var unreachable = []string{"fencegate", "pg_catalog", "information_schema", "pg_toast"}
+
 func loadTable(ctx context.Context, db Querier, spec Spec) (*Table, error) {
-	if spec.Schema == "fencegate" {
-		return nil, errors.New("the gateway's own schema can't be reached through the gateway")
+	if slices.Contains(unreachable, spec.Schema) {
+		return nil, errors.New("the gateway's own schema and PostgreSQL's can't be reached through the gateway")
 	}
 	// format_type with typmod -1 spells a type so that no length is implied,
 	// even for bpchar and bit. Domains are rendered by what they are made of.
@@ -46,12 +49,18 @@ func loadTable(ctx context.Context, db Querier, spec Spec) (*Table, error) {
 		         WHEN b.oid = 'date'::regtype THEN 'date'
 		         ELSE ''
 		       END,
+		       format_type(b.oid, -1),
 		       a.attgenerated <> ''
 		  FROM pg_catalog.pg_class AS c
 		  JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
 		  JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-		  JOIN pg_catalog.pg_type AS t ON t.oid = a.atttypid
-		  JOIN pg_catalog.pg_type AS b ON b.oid = CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END
+		 CROSS JOIN LATERAL (
+		         WITH RECURSIVE made AS (
+		           SELECT t.oid, t.typtype, t.typbasetype FROM pg_catalog.pg_type AS t WHERE t.oid = a.atttypid
+		           UNION ALL
+		           SELECT t.oid, t.typtype, t.typbasetype FROM made
+		             JOIN pg_catalog.pg_type AS t ON made.typtype = 'd' AND t.oid = made.typbasetype)
+		         SELECT oid, typtype FROM made WHERE typtype <> 'd') AS b
 		 WHERE n.nspname = $1
 		   AND c.relname = $2
 		   AND c.relkind IN ('r', 'p', 'v', 'f')

@@ -42,9 +42,7 @@ func checkMediaType(h http.Header) error {
 		return unsupportedMedia("Content-Encoding %q is not supported; send the body as it is", encoding)
 	}
 	given := h.Get("Content-Type")
-	if given == "" {
-		return nil
-	}
+	// Also when it is missing: a page in a browser can send that across origins.
 	media, params, err := mime.ParseMediaType(given)
 	if err != nil || media != "application/json" {
 		return unsupportedMedia("Content-Type is %q; send application/json", given)

@@ -143,6 +143,8 @@ var sqlStates = map[string]struct {
 	"42P01": {http.StatusNotFound, "unknown_table", false},
 	"42501": {http.StatusForbidden, "insufficient_privilege", false},
 	"P0001": {http.StatusUnprocessableEntity, "raised_by_database", false},
+	"0A000": {http.StatusUnprocessableEntity, "not_possible_here", false},
+	"54":    {http.StatusUnprocessableEntity, "too_large", false},
 	"FG003": {http.StatusInternalServerError, "wrong_isolation", false},
 	"FG004": {http.StatusConflict, "max_affected_exceeded", false},
 	"40001": {http.StatusServiceUnavailable, "serialization_failure", true},

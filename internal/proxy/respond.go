@@ -21,7 +21,9 @@ func (s *Server) respondWrite(w http.ResponseWriter, write gate.Write, prefer pr
 	prefer.writeApplied(h)
 	h.Set("Fencing-Token", write.Claim.Token.String())
 	h.Set("Lease-Checked", string(result.Lease.Verdict))
-	h.Set("Lease-Remaining-Ms", strconv.FormatInt(result.Lease.Remaining.Milliseconds(), 10))
+	if result.Lease.Verdict == gate.Live {
+		h.Set("Lease-Remaining-Ms", strconv.FormatInt(result.Lease.Remaining.Milliseconds(), 10))
+	}
 	h.Set("Content-Range", contentRangeOfWrite(result, prefer))
 	representation := prefer.returning == "representation"
 	switch {

@@ -114,7 +114,7 @@ func TestScope(t *testing.T) {
 			[]string{"id=eq.false", "id=eq.0"}, []string{"id=eq.maybe"}},
 		"Enum":       {"enums", "enum:Red", []string{"id=eq.Red"}, []string{`id=eq.blue,+%22dark%22`}, []string{"id=eq.red", "id=eq."}},
 		"OddEnum":    {"enums", `base64:ZW51bTpibHVlLCAiZGFyayI=`, []string{`id=eq.blue,+%22dark%22`}, []string{"id=eq.Red"}, nil},
-		"Domain":     {"codes", "code:A", []string{"id=eq.A"}, []string{"id=eq.a"}, []string{"id=eq.longer+than+eight"}},
+		"Domain":     {"codes", "code:A", []string{"id=eq.A"}, []string{"id=eq.a", "id=eq.longer+than+eight"}, nil},
 		"DomainInt":  {"numbers", "number:7", []string{"id=eq.7", "id=eq.007"}, []string{"id=eq.70"}, []string{"id=eq.x"}},
 		"OddText":    {"texts", `text:it's "q" \ $1 %s {x}`, []string{"id=eq." + url.QueryEscape(`it's "q" \ $1 %s {x}`)}, []string{"id=eq.x"}, nil},
 		"EmptyText":  {"texts", "text:", []string{"id=eq."}, []string{"id=eq.x"}, nil},

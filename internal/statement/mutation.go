@@ -50,7 +50,7 @@ func buildInsert(m Mutation, rows []Row, key lease.Key) Statement {
 		b.WriteString("DEFAULT VALUES")
 	} else {
 		fmt.Fprintf(&b, "(%s)\n  SELECT %s FROM json_to_recordset(%s::pg_catalog.json) AS b(%s)",
-			identList("", names), identList("b.", names), b.param(arrayOf(rows)), typedList(m.Table, names))
+			identList("", names), strings.Join(values(m.Table, names), ", "), b.param(arrayOf(rows)), typedList(m.Table, names))
 	}
 	fmt.Fprintf(&b, "\n  RETURNING %s)", returning(m))
 	answer(&b, m, key, "")
@@ -67,10 +67,10 @@ func buildUpdate(m Mutation, key lease.Key) ([]Statement, error) {
 	if err != nil {
 		return nil, err
 	}
-	assignments := make([]string, len(row.Names))
 	names := sorted(row.Names)
+	assignments := values(m.Table, names)
 	for i, name := range names {
-		assignments[i] = ident(name) + " = b." + ident(name)
+		assignments[i] = ident(name) + " = " + assignments[i]
 	}
 	fmt.Fprintf(&b, "WITH w AS (\n  UPDATE %s AS t\n     SET %s\n    FROM json_to_record(%s::pg_catalog.json) AS b(%s)\n   WHERE %s\n  RETURNING %s)",
 		tableName(m.Table), strings.Join(assignments, ", "), b.param(string(row.JSON)), typedList(m.Table, names), where, returning(m))
@@ -105,13 +105,33 @@ func conditions(b *builder, m Mutation, key lease.Key) (pins, where string, err 
 	return pins, strings.Join(append(filterConditions(b, m.Filters), covered), "\n     AND "), nil
 }
 
+// bytea is the one type that JSON has no text of its own for: beside
+// PostgreSQL's \x… it may come as base64.
+const bytea = "bytea"
+
+// typedList is the column definition list of the record b.
 func typedList(t *catalog.Table, names []string) string {
 	typed := make([]string, len(names))
 	for i, name := range names {
 		column, _ := t.Column(name) // checkColumns has seen it
 		typed[i] = ident(name) + " " + column.Type
+		if column.Type == bytea {
+			typed[i] = ident(name) + " pg_catalog.text"
+		}
 	}
 	return strings.Join(typed, ", ")
+}
+
+// values is what each column gets of the record b.
+func values(t *catalog.Table, names []string) []string {
+	list := make([]string, len(names))
+	for i, name := range names {
+		list[i] = "b." + ident(name)
+		if column, _ := t.Column(name); column.Type == bytea {
+			list[i] = fmt.Sprintf("CASE WHEN starts_with(%[1]s, 'base64:') THEN decode(substr(%[1]s, 8), 'base64') ELSE %[1]s::pg_catalog.bytea END", list[i])
+		}
+	}
+	return list
 }
 
 func arrayOf(rows []Row) string {

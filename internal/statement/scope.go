@@ -49,7 +49,7 @@ func pinned(b *builder, m Mutation) (string, error) {
 		pins[name] = filter.Values[0]
 	}
 	return rendered(m.Table, func(column catalog.Column) string {
-		return fmt.Sprintf("CAST(%s AS %s)", b.param(pins[column.Name]), column.Type)
+		return fmt.Sprintf("CAST(%s AS %s)", b.param(pins[column.Name]), column.KeyType)
 	}), nil
 }
 

@@ -23,7 +23,7 @@ type Request struct {
 	Method string
 	Path   string // with query
 	Header http.Header
-	Body   string // sent as application/json unless Header says otherwise
+	Body   string // of POST and PATCH: application/json unless Header says otherwise
 	// Broken marks a request that is outside the contract on purpose: only the
 	// answer is held against it.
 	Broken bool
@@ -91,7 +91,7 @@ func (g *Gateway) Try(t testing.TB, ctx context.Context, q Request) (Response, e
 	for name, values := range q.Header {
 		req.Header[name] = values
 	}
-	if q.Body != "" && req.Header.Get("Content-Type") == "" {
+	if _, given := req.Header["Content-Type"]; !given && (q.Method == http.MethodPost || q.Method == http.MethodPatch) {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	resp, err := http.DefaultClient.Do(req)
