@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -109,10 +110,11 @@ func (w *Writer) gather(first pending) []pending {
 }
 
 // write commits the group. One record that the database won't take must not
-// cost the others theirs, so a failed group is tried again one by one.
+// cost the others theirs, so a group that it rejected is tried again one by one;
+// never one that it may have taken, which would be recorded twice.
 func (w *Writer) write(group []pending) {
 	ids, err := w.insert(group)
-	if err != nil && len(group) > 1 {
+	if len(group) > 1 && leftNothing(err) {
 		for i := range group {
 			w.write(group[i : i+1])
 		}
@@ -125,6 +127,12 @@ func (w *Writer) write(group []pending) {
 		}
 		p.answer <- answer{id: ids[i]}
 	}
+}
+
+// leftNothing reports whether err proves that nothing was committed.
+func leftNothing(err error) bool {
+	var rejected *pgconn.PgError
+	return errors.As(err, &rejected) || pgconn.SafeToRetry(err)
 }
 
 // insert keeps the group's order. The client's name comes from the grant of the
