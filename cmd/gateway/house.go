@@ -42,6 +42,7 @@ type house struct {
 	grace  time.Duration
 	pool   *pgxpool.Pool
 	redis  *redis.Client
+	store  *redislock.Store
 	audit  *audit.Writer
 	probes *admin.Handler
 	public *listener
@@ -72,7 +73,7 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger) (_ *house,
 	if h.pool, err = openPool(ctx, cfg); err != nil {
 		return nil, err
 	}
-	if h.redis, err = openRedis(cfg.Redis); err != nil {
+	if h.redis, err = openRedis(cfg); err != nil {
 		return nil, err
 	}
 	handler, err := h.wire(ctx, cfg)
@@ -87,14 +88,14 @@ func (h *house) wire(ctx context.Context, cfg *config.Config) (http.Handler, err
 	if err != nil {
 		return nil, fmt.Errorf("reading the protected tables: %w", err)
 	}
-	marks := fence.New(h.pool)
+	h.store = redislock.New(h.redis, cfg.Redis.KeyPrefix)
 	h.audit = audit.NewWriter(h.pool, instanceName())
 	g, err := gate.New(gate.Config{
 		Pool:  h.pool,
-		Store: redislock.New(h.redis, cfg.Redis.KeyPrefix),
-		Marks: marks,
-		Audit: h.audit,
-		Log:   h.log,
+		Store: h.store,
+		Marks: fence.New(h.pool),
+		Audit: h.audit, Records: audit.NewReader(h.pool),
+		Log: h.log,
 		Terms: gate.Terms{
 			Min: cfg.Leases.MinTTL, Default: cfg.Leases.DefaultTTL, Max: cfg.Leases.MaxTTL,
 			Lifetime: cfg.Leases.MaxLifetime,
@@ -106,7 +107,7 @@ func (h *house) wire(ctx context.Context, cfg *config.Config) (http.Handler, err
 		return nil, err
 	}
 	return proxy.New(proxy.Config{
-		Gate: g, Marks: marks, Audit: audit.NewReader(h.pool), Catalog: tables,
+		Gate: g, Catalog: tables,
 		Contract: fencegate.Contract, Log: h.log,
 		Limits: proxy.Limits{
 			BodyBytes: int64(cfg.Limits.MaxBodyBytes), Rows: cfg.Limits.MaxRows, Filters: cfg.Limits.MaxFilters,
@@ -122,11 +123,18 @@ func (h *house) listen(cfg *config.Config, handler http.Handler) (err error) {
 	h.public.Listener = netutil.LimitListener(h.public.Listener, cfg.Limits.MaxConnections)
 	h.probes = admin.New(
 		admin.Probe{Name: "database", Ask: h.pool.Ping},
-		admin.Probe{Name: "lock service", Ask: func(ctx context.Context) error { return h.redis.Ping(ctx).Err() }},
+		admin.Probe{Name: "lock service", Ask: h.askLockService},
 	)
 	if cfg.Admin != config.AdminOff {
 		h.admin, err = h.open(cfg.Admin, h.probes, cfg.Limits.RequestTimeout)
 	}
+	return err
+}
+
+// askLockService reads a lease as every write does: a server that is not a
+// master answers a ping.
+func (h *house) askLockService(ctx context.Context) error {
+	_, err := h.store.Read(ctx, "readyz")
 	return err
 }
 
@@ -250,18 +258,21 @@ func checkSchema(ctx context.Context, c *pgx.ConnConfig) error {
 	return migrations.Check(ctx, conn)
 }
 
-func openRedis(cfg config.Redis) (*redis.Client, error) {
-	options, err := redis.ParseURL(cfg.URL.Reveal())
+func openRedis(cfg *config.Config) (*redis.Client, error) {
+	options, err := redis.ParseURL(cfg.Redis.URL.Reveal())
 	if err != nil {
 		return nil, fmt.Errorf("reading the Redis address: %w", err)
 	}
-	options.DialTimeout, options.ReadTimeout, options.WriteTimeout = cfg.Timeout, cfg.Timeout, cfg.Timeout
-	options.PoolTimeout = cfg.Timeout
+	timeout := cfg.Redis.Timeout
+	options.DialTimeout, options.ReadTimeout, options.WriteTimeout, options.PoolTimeout = timeout, timeout, timeout, timeout
+	// Each request has one call in flight: waiting for a connection would look
+	// like a lock service that is down. Connections are opened as needed.
+	options.PoolSize, options.PipelinePoolSize = cfg.Limits.MaxInFlight, cfg.Limits.MaxInFlight
 	options.ContextTimeoutEnabled = true
 	options.MaxRetries = 1 // every command here may be sent twice
 	options.DisableIdentity = true
 	client := redis.NewClient(options)
-	client.AddHook(deadline(cfg.Timeout))
+	client.AddHook(deadline(timeout))
 	return client, nil
 }
 

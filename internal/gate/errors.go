@@ -54,6 +54,9 @@ var (
 	// ErrOutcomeUnknown: the connection died while the transaction was on its
 	// way; it may have been committed.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
+	// ErrUnconfirmed: the connection died while a grant or release was on its
+	// way. It may have happened; asking again is safe.
+	ErrUnconfirmed = errors.New("unconfirmed")
 	// ErrTTL: the asked lease time is outside the configured terms.
 	ErrTTL = errors.New("ttl out of range")
 )
@@ -110,7 +113,7 @@ func classify(at stage, err error) error {
 // again: a grant that nobody received skips a number, a release may be repeated.
 func harmless(err error) error {
 	if errors.Is(err, ErrOutcomeUnknown) {
-		return fmt.Errorf("%w: %v", ErrDatabaseUnavailable, err)
+		return fmt.Errorf("%w: %v", ErrUnconfirmed, err)
 	}
 	return err
 }

@@ -20,12 +20,13 @@ import (
 
 // Config is what a Gate works with; every field is needed unless it says otherwise.
 type Config struct {
-	Pool  *pgxpool.Pool
-	Store lockclient.Store
-	Marks *fence.Marks
-	Audit *audit.Writer
-	Log   *slog.Logger
-	Terms Terms
+	Pool    *pgxpool.Pool
+	Store   lockclient.Store
+	Marks   *fence.Marks
+	Audit   *audit.Writer
+	Records *audit.Reader
+	Log     *slog.Logger
+	Terms   Terms
 
 	// Lenient admits a holder whose lease ran out while nobody else took the
 	// key. Still safe: the mark decides. Zero value: no live lease, no write.
@@ -49,7 +50,7 @@ type Gate struct {
 
 // New checks cfg and returns its gate.
 func New(cfg Config) (*Gate, error) {
-	if cfg.Pool == nil || cfg.Store == nil || cfg.Marks == nil || cfg.Audit == nil || cfg.Log == nil {
+	if cfg.Pool == nil || cfg.Store == nil || cfg.Marks == nil || cfg.Audit == nil || cfg.Records == nil || cfg.Log == nil {
 		return nil, errors.New("gate: a part is missing from its configuration")
 	}
 	t := cfg.Terms

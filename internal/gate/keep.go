@@ -100,30 +100,3 @@ func (g *Gate) Release(ctx context.Context, claim lease.Claim, from audit.Origin
 	}
 	return released, nil
 }
-
-// State is what is known about a lock key now.
-type State struct {
-	Mark   fence.Mark
-	Live   bool
-	Left   time.Duration
-	OfMark bool // the live lease is the one that the mark was granted to
-}
-
-// Look returns the state of key. The mark and the lease are read one after the
-// other: between them the key can change hands.
-func (g *Gate) Look(ctx context.Context, key lease.Key) (State, error) {
-	mark, err := g.Marks.Read(ctx, key)
-	if err != nil {
-		return State{}, classify(reaching, err)
-	}
-	current, err := g.Store.Read(ctx, key)
-	if err != nil {
-		return State{}, err
-	}
-	return State{
-		Mark:   mark,
-		Live:   current.Live(),
-		Left:   current.Remaining,
-		OfMark: current.Live() && current.Holder.Digest() == mark.HolderDigest,
-	}, nil
-}

@@ -85,6 +85,10 @@ func faultOf(err error) *fault {
 	case errors.Is(err, gate.ErrOutcomeUnknown):
 		return &fault{status: http.StatusGatewayTimeout, slug: "outcome_unknown", outcome: api.Unknown,
 			detail: "the connection to the database was lost before it confirmed; the request may or may not have been applied"}
+	case errors.Is(err, gate.ErrUnconfirmed):
+		f := unavailable("database_unavailable", "the database did not confirm; no row was written, and asking again is safe", time.Second)
+		f.outcome = api.Unknown
+		return f
 	case errors.Is(err, gate.ErrDatabaseUnavailable):
 		return unavailable("database_unavailable", "the database can't be reached; nothing was written", time.Second)
 	case errors.Is(err, gate.ErrOverloaded), errors.Is(err, context.DeadlineExceeded):

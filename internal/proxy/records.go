@@ -28,7 +28,7 @@ func (s *Server) ListRefusals(w http.ResponseWriter, r *http.Request, params api
 	}
 	var records []audit.Record
 	if err == nil {
-		records, err = s.Audit.List(r.Context(), filter, limit+1) // one more tells whether there is a next page
+		records, err = s.Gate.ListRefusals(r.Context(), filter, limit+1) // one more tells whether there is a next page
 	}
 	if err != nil {
 		s.fail(w, r, err)
@@ -74,7 +74,7 @@ func (s *Server) ReadRefusal(w http.ResponseWriter, r *http.Request, id string) 
 	}
 	var record audit.Record
 	if err == nil {
-		record, err = s.Audit.Get(r.Context(), number)
+		record, err = s.Gate.Refusal(r.Context(), number)
 	}
 	if err != nil {
 		s.fail(w, r, err)
@@ -107,7 +107,7 @@ func (s *Server) markPage(r *http.Request, params api.ListMarksParams) (api.Mark
 		if err != nil {
 			return page, malformedFencing("key", err)
 		}
-		mark, err := s.Marks.Read(r.Context(), key)
+		mark, err := s.Gate.Mark(r.Context(), key)
 		if err == nil && mark.Token != 0 {
 			page.Marks = append(page.Marks, apiMark(mark))
 		}
@@ -123,7 +123,7 @@ func (s *Server) markPage(r *http.Request, params api.ListMarksParams) (api.Mark
 			return page, malformedFencing("cursor", err)
 		}
 	}
-	marks, err := s.Marks.List(r.Context(), valueOf(params.Prefix), after, limit+1)
+	marks, err := s.Gate.ListMarks(r.Context(), valueOf(params.Prefix), after, limit+1)
 	if len(marks) > limit {
 		marks = marks[:limit]
 		page.NextCursor = new(marks[limit-1].Key.Wire())

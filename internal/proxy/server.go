@@ -14,17 +14,13 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/fencegate/fencegate/internal/api"
-	"github.com/fencegate/fencegate/internal/audit"
 	"github.com/fencegate/fencegate/internal/catalog"
-	"github.com/fencegate/fencegate/internal/fence"
 	"github.com/fencegate/fencegate/internal/gate"
 )
 
 // Config is what the HTTP side works with; every field is needed.
 type Config struct {
 	Gate     *gate.Gate
-	Marks    *fence.Marks
-	Audit    *audit.Reader
 	Catalog  *catalog.Snapshot
 	Contract []byte // openapi.yaml as it is served
 	Log      *slog.Logger

@@ -75,8 +75,10 @@ func (g *Gateway) Again(t testing.TB) *Gateway {
 func writeConfig(t testing.TB, o GatewayOptions) string {
 	t.Helper()
 	quote := func(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
-	text := fmt.Sprintf("listen: 127.0.0.1:0\nadmin_listen: localhost:0\nauth: none\nredis: {url: %s, key_prefix: %s}\n",
-		quote(o.RedisURL), quote(o.KeyPrefix))
+	text := "listen: 127.0.0.1:0\nadmin_listen: localhost:0\nauth: none\n"
+	if !strings.Contains(o.Config, "redis:") {
+		text += fmt.Sprintf("redis: {url: %s, key_prefix: %s}\n", quote(o.RedisURL), quote(o.KeyPrefix))
+	}
 	if !strings.Contains(o.Config, "database:") {
 		text += fmt.Sprintf("database: {url: %s}\n", quote(o.DatabaseURL))
 	}
