@@ -121,19 +121,19 @@ var honest = []step{readMark, takeLease, raiseMark, admitWrite, write, commit}
 // stage2 is where two actors play; stage is how far a batch had got.
 type stage2 struct {
 	*testing.T
-	world    *world
-	steps    []step
-	actors   [2]*actor
-	prior    bool
-	round    int
-	key      lease.Key
-	story    []string
-	grants   []lease.Token // in the order in which they were returned
-	commits  []lease.Token // in commit order
-	broken   []string
-	finished int // steps that have come out
-	refused  int
-	waited   int
+	world   *world
+	steps   []step
+	actors  [2]*actor
+	prior   bool
+	round   int
+	key     lease.Key
+	story   []string
+	grants  []lease.Token // in the order in which they were returned
+	commits []lease.Token // in commit order
+	broken  []string
+	ended   int // steps after which the actor had no transaction open
+	refused int
+	waited  int
 }
 
 type actor struct {
@@ -143,7 +143,7 @@ type actor struct {
 	session    *session
 	next       int
 	running    chan func() // result of the step in flight, nil if none
-	waitsSince int         // stage.finished when it was last seen to wait
+	waitsSince int         // stage.ended when it was last seen to wait
 	tx         pgx.Tx
 	granted    bool
 	dead       bool // its lease has run out
@@ -193,7 +193,7 @@ func (st *stage2) advance(a *actor) {
 	if a.done {
 		return
 	}
-	if a.running != nil && a.waitsSince == st.finished {
+	if a.running != nil && a.waitsSince == st.ended {
 		return // nothing has happened that could have let it go on
 	}
 	if a.running == nil {
@@ -217,7 +217,7 @@ func (st *stage2) advance(a *actor) {
 		}
 		if waits {
 			st.waited++
-			a.waitsSince = st.finished
+			a.waitsSince = st.ended
 			return
 		}
 	}
@@ -225,17 +225,19 @@ func (st *stage2) advance(a *actor) {
 
 // patience is how long a step may take before the database is asked whether it
 // waits for a lock; it decides nothing.
-const patience = 3 * time.Millisecond
+const patience = time.Millisecond
 
 func (a *actor) finish(outcome string, goesOn bool) {
 	a.stage.story = append(a.stage.story, fmt.Sprintf("%c: %s", 'A'+a.number, outcome))
-	a.stage.finished++
 	a.running = nil
 	a.next++
 	a.done = !goesOn || a.next == len(a.stage.steps)
 	if a.done && a.tx != nil {
 		a.tx.Rollback(context.Background())
 		a.tx = nil
+	}
+	if a.tx == nil {
+		a.stage.ended++
 	}
 }
 
