@@ -33,6 +33,7 @@ import (
 //	        ┌─ public listener ── proxy ── gate ─┬─ redislock ── Redis
 //	run ────┤                                    ├─ fence ─┐
 //	        ├─ admin listener ─── probes         │         ├─ pool ── PostgreSQL
+//	        ├─ gate.ForgetAnswers                │         │
 //	        └─ audit.Writer ◄────────────────────┴─────────┘
 //
 // On the way down: unready, stop accepting, finish what is in flight, then the
@@ -43,6 +44,7 @@ type house struct {
 	pool   *pgxpool.Pool
 	redis  *redis.Client
 	store  *redislock.Store
+	gate   *gate.Gate
 	audit  *audit.Writer
 	probes *admin.Handler
 	public *listener
@@ -90,7 +92,7 @@ func (h *house) wire(ctx context.Context, cfg *config.Config) (http.Handler, err
 	}
 	h.store = redislock.New(h.redis, cfg.Redis.KeyPrefix)
 	h.audit = audit.NewWriter(h.pool, instanceName())
-	g, err := gate.New(gate.Config{
+	h.gate, err = gate.New(gate.Config{
 		Pool:  h.pool,
 		Store: h.store,
 		Marks: fence.New(h.pool),
@@ -100,6 +102,8 @@ func (h *house) wire(ctx context.Context, cfg *config.Config) (http.Handler, err
 			Min: cfg.Leases.MinTTL, Default: cfg.Leases.DefaultTTL, Max: cfg.Leases.MaxTTL,
 			Lifetime: cfg.Leases.MaxLifetime,
 		},
+		KeepAnswers: cfg.Limits.KeepIdempotencyKeys,
+
 		Lenient:   cfg.Leases.Check == config.CheckLenient,
 		FenceOnly: cfg.Leases.ServiceDown == config.ServiceDownFenceOnly,
 	})
@@ -107,7 +111,7 @@ func (h *house) wire(ctx context.Context, cfg *config.Config) (http.Handler, err
 		return nil, err
 	}
 	return proxy.New(proxy.Config{
-		Gate: g, Catalog: tables,
+		Gate: h.gate, Catalog: tables,
 		Contract: fencegate.Contract, Log: h.log,
 		Limits: proxy.Limits{
 			BodyBytes: int64(cfg.Limits.MaxBodyBytes), Rows: cfg.Limits.MaxRows, Filters: cfg.Limits.MaxFilters,
@@ -160,6 +164,7 @@ func (h *house) run(ctx context.Context) error {
 	writing, stopWriting := context.WithCancel(context.WithoutCancel(ctx))
 	var writer errgroup.Group
 	writer.Go(func() error { return h.audit.Run(writing) })
+	writer.Go(func() error { return h.gate.ForgetAnswers(writing) })
 	serving, ctx := errgroup.WithContext(ctx)
 	for _, l := range h.listeners() {
 		serving.Go(l.serve)

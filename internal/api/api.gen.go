@@ -197,11 +197,12 @@ type Refusal struct {
 	Code   string  `json:"code"`
 
 	// Disposition event: a lost renewal or a late release; no write was involved.
-	Disposition  RefusalDisposition `json:"disposition"`
-	HolderDigest string             `json:"holder_digest"`
-	Id           string             `json:"id"`
-	Instance     string             `json:"instance"`
-	Key          string             `json:"key"`
+	Disposition    RefusalDisposition `json:"disposition"`
+	HolderDigest   string             `json:"holder_digest"`
+	Id             string             `json:"id"`
+	IdempotencyKey *string            `json:"idempotency_key,omitempty"`
+	Instance       string             `json:"instance"`
+	Key            string             `json:"key"`
 
 	// MarkToken A fencing token in decimal digits; a string, since JavaScript rounds 63-bit numbers.
 	MarkToken     *Token    `json:"mark_token,omitempty"`
@@ -273,6 +274,9 @@ type Cursor = string
 // FencingToken defines model for FencingToken.
 type FencingToken = string
 
+// IdempotencyKey defines model for IdempotencyKey.
+type IdempotencyKey = string
+
 // Limit defines model for Limit.
 type Limit = string
 
@@ -323,6 +327,12 @@ type DeleteRowsParams struct {
 	// FencingToken The granted token in decimal digits.
 	FencingToken *FencingToken `json:"Fencing-Token,omitempty"`
 
+	// IdempotencyKey The caller's own name for the request, 1 to 255 visible ASCII characters.
+	// The write is applied once; sent again it is answered as before, also
+	// after the lease is lost. Another request under the same key is 422; an
+	// attempt still running is 409. Remembered for the configured time.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+
 	// Prefer `return=minimal|headers-only|representation`, `max-affected=n`, `count=exact`, `handling=strict|lenient`.
 	Prefer *Prefer `json:"Prefer,omitempty"`
 
@@ -364,6 +374,12 @@ type UpdateRowsParams struct {
 	// FencingToken The granted token in decimal digits.
 	FencingToken *FencingToken `json:"Fencing-Token,omitempty"`
 
+	// IdempotencyKey The caller's own name for the request, 1 to 255 visible ASCII characters.
+	// The write is applied once; sent again it is answered as before, also
+	// after the lease is lost. Another request under the same key is 422; an
+	// attempt still running is 409. Remembered for the configured time.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+
 	// Prefer `return=minimal|headers-only|representation`, `max-affected=n`, `count=exact`, `handling=strict|lenient`.
 	Prefer *Prefer `json:"Prefer,omitempty"`
 
@@ -389,6 +405,12 @@ type InsertRowsParams struct {
 
 	// FencingToken The granted token in decimal digits.
 	FencingToken *FencingToken `json:"Fencing-Token,omitempty"`
+
+	// IdempotencyKey The caller's own name for the request, 1 to 255 visible ASCII characters.
+	// The write is applied once; sent again it is answered as before, also
+	// after the lease is lost. Another request under the same key is 422; an
+	// attempt still running is 409. Remembered for the configured time.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 
 	// Prefer `return=minimal|headers-only|representation`, `max-affected=n`, `count=exact`, `handling=strict|lenient`.
 	Prefer *Prefer `json:"Prefer,omitempty"`
@@ -753,6 +775,25 @@ func (siw *ServerInterfaceWrapper) DeleteRows(w http.ResponseWriter, r *http.Req
 
 	}
 
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
 	// ------------- Optional header parameter "Prefer" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("Prefer")]; found {
 		var Prefer Prefer
@@ -1026,6 +1067,25 @@ func (siw *ServerInterfaceWrapper) UpdateRows(w http.ResponseWriter, r *http.Req
 
 	}
 
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
 	// ------------- Optional header parameter "Prefer" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("Prefer")]; found {
 		var Prefer Prefer
@@ -1162,6 +1222,25 @@ func (siw *ServerInterfaceWrapper) InsertRows(w http.ResponseWriter, r *http.Req
 		}
 
 		params.FencingToken = &FencingToken
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
 
 	}
 

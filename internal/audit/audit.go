@@ -42,4 +42,6 @@ type Origin struct {
 	RequestID     string
 	RemoteAddress string
 	PayloadSHA256 string // hex, "" if there was no body
+	// IdempotencyKey is the caller's own name for the request, "" if none.
+	IdempotencyKey string
 }

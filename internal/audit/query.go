@@ -32,7 +32,7 @@ func NewReader(pool *pgxpool.Pool) *Reader { return &Reader{pool: pool} }
 
 const columns = `id, occurred_at, code, disposition, operation, coalesce(table_name, ''), lock_key,
 	presented_token, coalesce(mark_token, 0), holder_digest, coalesce(client, ''), principal, request_id,
-	remote_address, coalesce(payload_sha256, ''), instance`
+	remote_address, coalesce(payload_sha256, ''), coalesce(idempotency_key, ''), instance`
 
 // List returns up to limit records, newest first.
 func (r *Reader) List(ctx context.Context, f Filter, limit int) ([]Record, error) {
@@ -90,6 +90,6 @@ func scan(row pgx.CollectableRow) (Record, error) {
 	var r Record
 	err := row.Scan(&r.ID, &r.OccurredAt, &r.Code, &r.Disposition, &r.Operation, &r.Table, &r.Claim.Key,
 		&r.Claim.Token, &r.Mark, &r.HolderDigest, &r.Client, &r.Origin.Principal, &r.Origin.RequestID,
-		&r.Origin.RemoteAddress, &r.Origin.PayloadSHA256, &r.Instance)
+		&r.Origin.RemoteAddress, &r.Origin.PayloadSHA256, &r.Origin.IdempotencyKey, &r.Instance)
 	return r, err
 }

@@ -142,6 +142,9 @@ type Limits struct {
 	// ShutdownGrace is how long requests in flight may finish after a signal to
 	// stop. Default 20s; 1ms to 24h.
 	ShutdownGrace time.Duration `yaml:"shutdown_grace"`
+	// KeepIdempotencyKeys is how long the answer to a request with an
+	// Idempotency-Key is kept. Default 24h; 1ms to 24h.
+	KeepIdempotencyKeys time.Duration `yaml:"keep_idempotency_keys"`
 }
 
 // Log says what is logged and how.
@@ -181,6 +184,8 @@ func defaults() *Config {
 			MaxConnections: 4096,
 			RequestTimeout: 15 * time.Second,
 			ShutdownGrace:  20 * time.Second,
+
+			KeepIdempotencyKeys: 24 * time.Hour,
 		},
 		Log: Log{Level: "info", Format: "json"},
 	}

@@ -31,6 +31,7 @@ func (c *Config) checkRanges(r *report) {
 		{"leases.max_lifetime", c.Leases.MaxLifetime},
 		{"limits.request_timeout", c.Limits.RequestTimeout},
 		{"limits.shutdown_grace", c.Limits.ShutdownGrace},
+		{"limits.keep_idempotency_keys", c.Limits.KeepIdempotencyKeys},
 	} {
 		s.check(r, shortest)
 	}

@@ -69,6 +69,18 @@ func wall(act string, key lease.Key, err error) error {
 	return fmt.Errorf("%s of %q: %w", act, key, classify(err))
 }
 
+// Classify turns an error of a transaction that passes the fence for claim into
+// this room's own; what it doesn't know stays wrapped.
+func Classify(claim lease.Claim, err error) error {
+	err = wall("passing the fence", claim.Key, err)
+	var refused *Refusal
+	if errors.As(err, &refused) {
+		refused.Claim = claim
+		return refused
+	}
+	return err
+}
+
 func classify(err error) error {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) {

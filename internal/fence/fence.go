@@ -163,13 +163,7 @@ func Admit(batch *pgx.Batch, claim lease.Claim) {
 // Admitted reads the answer to Admit: nil, a *Refusal, or why it is not known.
 func Admitted(results pgx.BatchResults, claim lease.Claim) error {
 	_, err := results.Exec()
-	err = wall("passing the fence", claim.Key, err)
-	var refused *Refusal
-	if errors.As(err, &refused) {
-		refused.Claim = claim
-		return refused
-	}
-	return err
+	return Classify(claim, err)
 }
 
 // MeetDatabase makes sure that the life the database is in has its epoch. Every

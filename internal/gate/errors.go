@@ -89,7 +89,8 @@ const (
 // While committing, a FATAL proves nothing either: a server that is told to
 // stop can end a session right after its commit.
 func classify(at stage, err error) error {
-	if err == nil || errors.Is(err, fence.ErrRefused) || errors.Is(err, fence.ErrBusy) {
+	if err == nil || errors.Is(err, fence.ErrRefused) || errors.Is(err, fence.ErrBusy) ||
+		errors.Is(err, ErrKeyReused) || errors.Is(err, ErrKeyBusy) || errors.Is(err, errApplied) {
 		return err
 	}
 	var pg *pgconn.PgError

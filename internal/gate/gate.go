@@ -28,6 +28,10 @@ type Config struct {
 	Log     *slog.Logger
 	Terms   Terms
 
+	// KeepAnswers is how long an idempotency key is remembered. Zero value: not
+	// at all, each is free again at once.
+	KeepAnswers time.Duration
+
 	// Lenient admits a holder whose lease ran out while nobody else took the
 	// key. Still safe: the mark decides. Zero value: no live lease, no write.
 	Lenient bool

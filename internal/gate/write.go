@@ -1,7 +1,9 @@
 package gate
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -21,12 +23,14 @@ type Write struct {
 	Claim     lease.Claim
 	Mutation  statement.Mutation
 	Origin    audit.Origin
+	Once      Once
 }
 
 // Result is a committed write.
 type Result struct {
 	Rows
-	Lease Check
+	Lease    Check
+	Replayed bool // answered from an earlier attempt under the same idempotency key
 }
 
 // Rows is what statements touched.
@@ -45,6 +49,12 @@ func (g *Gate) Write(ctx context.Context, w Write) (Result, error) {
 		return Result{}, err
 	}
 	result, err := g.write(ctx, w)
+	if refused := asRefused(err); refused != nil && w.Once.Key != "" {
+		err = cmp.Or(g.refuseAnswer(ctx, w, refused.Code), err)
+	}
+	if errors.Is(err, errApplied) {
+		return g.replay(ctx, w)
+	}
 	if err != nil {
 		return Result{}, g.recorded(ctx, audit.Record{
 			Disposition: audit.Refused,
@@ -60,36 +70,41 @@ func (g *Gate) Write(ctx context.Context, w Write) (Result, error) {
 func (g *Gate) write(ctx context.Context, w Write) (Result, error) {
 	check, err := g.check(ctx, w.Claim)
 	if err != nil {
-		return Result{}, err
+		return Result{}, g.answered(ctx, w, err)
+	}
+	if w.Once.Key != "" {
+		w.Mutation.Keep = statement.Keep{Principal: w.Principal.Name, Key: w.Once.Key}
 	}
 	statements, err := statement.Build(w.Mutation, w.Claim.Key)
 	if err != nil {
 		return Result{}, err
 	}
 	rows, err := g.retried(ctx, func(ctx context.Context) (Rows, error) {
-		return g.commit(ctx, w.Claim, statements)
+		return g.commit(ctx, w, statements)
 	})
 	return Result{Rows: rows, Lease: check}, err
 }
 
-// commit sends the fence and the data as one batch without BEGIN: PostgreSQL
-// makes it one transaction, in one round trip, committed by the final Sync.
-// The data is a statement of its own, so that its snapshot is taken after the
-// mark is locked.
-func (g *Gate) commit(ctx context.Context, claim lease.Claim, statements []statement.Statement) (Rows, error) {
+// commit sends the claim of the idempotency key, the fence and the data as one
+// batch without BEGIN: PostgreSQL makes it one transaction, in one round trip,
+// committed by the final Sync. The data is a statement of its own, so that its
+// snapshot is taken after the mark is locked.
+func (g *Gate) commit(ctx context.Context, w Write, statements []statement.Statement) (Rows, error) {
 	var batch pgx.Batch
-	fence.Admit(&batch, claim)
-	queue(&batch, statements)
+	g.claimAnswer(&batch, w)
+	fence.Admit(&batch, w.Claim)
+	for _, s := range statements {
+		queue(&batch, s)
+	}
 	return g.send(ctx, &batch, func(results pgx.BatchResults) error {
-		return fence.Admitted(results, claim)
+		if err := claimed(results, w); err != nil {
+			return err
+		}
+		return fence.Admitted(results, w.Claim)
 	}, len(statements))
 }
 
-func queue(batch *pgx.Batch, statements []statement.Statement) {
-	for _, s := range statements {
-		batch.Queue(s.SQL, s.Args...)
-	}
-}
+func queue(batch *pgx.Batch, s statement.Statement) { batch.Queue(s.SQL, s.Args...) }
 
 // send runs one batch as one transaction: first, whose answer lead reads, then
 // count data statements. The caller's going away does not stop it half-way.
@@ -159,7 +174,7 @@ func (g *Gate) Read(ctx context.Context, p auth.Principal, q statement.Query) (R
 	}
 	var batch pgx.Batch
 	batch.Queue(`SELECT set_config('transaction_read_only', 'on', true)`)
-	queue(&batch, []statement.Statement{s})
+	queue(&batch, s)
 	rows, err := g.send(ctx, &batch, func(results pgx.BatchResults) error {
 		_, err := results.Exec()
 		return err

@@ -78,13 +78,17 @@ func faultOf(err error) *fault {
 		return &fault{status: http.StatusForbidden, slug: "forbidden", code: "42501", detail: err.Error()}
 	case errors.Is(err, gate.ErrTTL):
 		return &fault{status: http.StatusUnprocessableEntity, slug: "ttl_out_of_range", pointer: "/ttl_ms", detail: err.Error()}
+	case errors.Is(err, gate.ErrKeyReused):
+		return &fault{status: http.StatusUnprocessableEntity, slug: "idempotency_key_reused", parameter: "Idempotency-Key", detail: err.Error()}
+	case errors.Is(err, gate.ErrKeyBusy):
+		return &fault{status: http.StatusConflict, slug: "idempotency_in_progress", parameter: "Idempotency-Key", detail: err.Error(), retryAfter: time.Second}
 	case errors.Is(err, fence.ErrBusy):
 		return unavailable("row_locked", "another write under this lock key is still in flight", time.Second)
 	case errors.Is(err, lockclient.ErrUnavailable):
 		return unavailable("lock_service_unavailable", "the lock service can't be reached; nothing was written", time.Second)
 	case errors.Is(err, gate.ErrOutcomeUnknown):
 		return &fault{status: http.StatusGatewayTimeout, slug: "outcome_unknown", outcome: api.Unknown,
-			detail: "the connection to the database was lost before it confirmed; the request may or may not have been applied"}
+			detail: "the connection to the database was lost before it confirmed; the request may or may not have been applied; sent again with the same Idempotency-Key, it tells"}
 	case errors.Is(err, gate.ErrUnconfirmed):
 		f := unavailable("database_unavailable", "the database did not confirm; no row was written, and asking again is safe", time.Second)
 		f.outcome = api.Unknown

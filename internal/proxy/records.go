@@ -179,6 +179,7 @@ func apiRefusal(r audit.Record) api.Refusal {
 		RequestId:      r.Origin.RequestID,
 		RemoteAddress:  r.Origin.RemoteAddress,
 		PayloadSha256:  optional(r.Origin.PayloadSHA256),
+		IdempotencyKey: optional(r.Origin.IdempotencyKey),
 		Instance:       r.Instance,
 	}
 	if r.Mark != 0 {

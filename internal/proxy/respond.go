@@ -20,7 +20,11 @@ func (s *Server) respondWrite(w http.ResponseWriter, write gate.Write, prefer pr
 	h := w.Header()
 	prefer.writeApplied(h)
 	h.Set("Fencing-Token", write.Claim.Token.String())
-	h.Set("Lease-Checked", string(result.Lease.Verdict))
+	if result.Replayed {
+		h.Set("Idempotency-Replayed", "true")
+	} else {
+		h.Set("Lease-Checked", string(result.Lease.Verdict))
+	}
 	if result.Lease.Verdict == gate.Live {
 		h.Set("Lease-Remaining-Ms", strconv.FormatInt(result.Lease.Remaining.Milliseconds(), 10))
 	}

@@ -95,7 +95,8 @@ func (s *Server) decodeWrite(r *http.Request, name string, op catalog.Operation)
 	if prefer, err = parsePrefer(r.Header); err != nil {
 		return write, prefer, err
 	}
-	if err := errors.Join(checkAccept(r.Header), refuseIdempotencyKey(r.Header)); err != nil {
+	once, err := idempotencyKey(r.Header)
+	if err := errors.Join(err, checkAccept(r.Header)); err != nil {
 		return write, prefer, err
 	}
 	digest, err := s.decodeMutation(r, &m)
@@ -111,8 +112,9 @@ func (s *Server) decodeWrite(r *http.Request, name string, op catalog.Operation)
 		m.Return = statement.Columns{}
 	}
 	from := origin(r)
-	from.PayloadSHA256 = digest
-	return gate.Write{Principal: principal(r), Claim: claim, Mutation: m, Origin: from}, prefer, nil
+	from.PayloadSHA256, from.IdempotencyKey = digest, once.Key
+	once.Fingerprint = fingerprint(r, digest)
+	return gate.Write{Principal: principal(r), Claim: claim, Mutation: m, Origin: from, Once: once}, prefer, nil
 }
 
 // decodeMutation reads the query string and, where there is one, the body.
@@ -203,15 +205,6 @@ func oneHeader(h http.Header, name string) (string, error) {
 func malformedFencing(parameter string, err error) error {
 	return &fault{status: http.StatusBadRequest, slug: "fencing_malformed", parameter: parameter,
 		detail: fmt.Sprintf("%s: %s", parameter, err)}
-}
-
-// refuseIdempotencyKey keeps a caller from relying on what is not there yet.
-func refuseIdempotencyKey(h http.Header) error {
-	if len(h.Values("Idempotency-Key")) == 0 {
-		return nil
-	}
-	return &fault{status: http.StatusBadRequest, slug: "unsupported_header", parameter: "Idempotency-Key",
-		detail: "Idempotency-Key is not supported by this version; sending the request twice would apply it twice"}
 }
 
 func principal(*http.Request) auth.Principal { return auth.Anyone }

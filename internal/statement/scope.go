@@ -74,17 +74,21 @@ func answer(b *builder, m Mutation, key lease.Key, pins string) {
 	if m.MaxAffected >= 0 && m.Op != catalog.Insert {
 		allowed = b.param(m.MaxAffected) + "::pg_catalog.int8"
 	}
+	uncovered := fmt.Sprintf("count(*) FILTER (WHERE %s IS DISTINCT FROM %s::pg_catalog.text)",
+		rendered(m.Table, columnOf("w")), b.param(string(key)))
+	kept := ""
+	if m.Keep.Key != "" {
+		kept = fmt.Sprintf("\n         AND fencegate.keep_answer(%s, %s, a.affected, a.json)", b.param(m.Keep.Principal), b.param(m.Keep.Key))
+	}
 	fmt.Fprintf(b, `
-SELECT count(*),
-       %s,
-       CASE WHEN fencegate.check_rows(
-              %s,
-              count(*) FILTER (WHERE %s IS DISTINCT FROM %s::pg_catalog.text),
-              count(*),
-              %s)
+SELECT a.affected, a.json,
+       CASE WHEN fencegate.check_rows(%s, a.uncovered, a.affected, %s)%s
             THEN NULL::pg_catalog.int8 END
-  FROM w`,
-		jsonOf(m.Return), condition, rendered(m.Table, columnOf("w")), b.param(string(key)), allowed)
+  FROM (SELECT count(*) AS affected,
+               %s AS json,
+               %s AS uncovered
+          FROM w) AS a`,
+		condition, allowed, kept, jsonOf(m.Return), uncovered)
 }
 
 // jsonOf aggregates the returned columns of w.

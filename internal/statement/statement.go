@@ -35,6 +35,14 @@ type Mutation struct {
 	Return  Columns  // the zero value returns nothing
 	// MaxAffected bounds the rows that Update and Delete touch; negative: no bound.
 	MaxAffected int64
+	Keep        Keep
+}
+
+// Keep makes a statement store what it answers under an idempotency key that
+// its transaction has claimed. The zero value stores nothing.
+type Keep struct {
+	Principal string
+	Key       string
 }
 
 // Row is one JSON object of a request: its members' names in the order they

@@ -1,0 +1,153 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/fencegate/fencegate/internal/fence"
+	"github.com/fencegate/fencegate/internal/lease"
+	"github.com/fencegate/fencegate/internal/lockclient"
+)
+
+// Once names a request so that it is applied once, however often it is sent.
+// The zero value names nothing.
+type Once struct {
+	Key string
+	// Fingerprint tells the request from another one under the same key. The
+	// lock headers are no part of it: a retry may come under a newer grant.
+	Fingerprint string
+}
+
+// What a request under a used key can meet.
+var (
+	// ErrKeyReused: the key was used for another request.
+	ErrKeyReused = errors.New("the idempotency key was used for another request")
+	// ErrKeyBusy: an earlier attempt is still running.
+	ErrKeyBusy = errors.New("an earlier attempt under this idempotency key is still running")
+	// errApplied: an earlier attempt was applied; its answer is to be replayed.
+	errApplied = errors.New("applied already")
+)
+
+// The private SQLSTATEs of the functions around fencegate.answers.
+const (
+	stateKeyReused = "FG005"
+	stateApplied   = "FG006"
+)
+
+// claimAnswer queues the claim of the request's key, before the fence: what is
+// committed under it later is there if and only if the write is.
+func (g *Gate) claimAnswer(batch *pgx.Batch, w Write) {
+	if w.Once.Key == "" {
+		return
+	}
+	batch.Queue(`SELECT fencegate.claim_answer($1, $2, $3, $4, $5)`,
+		w.Principal.Name, w.Once.Key, w.Once.Fingerprint, int64(w.Claim.Token), g.KeepAnswers)
+}
+
+// claimed reads the answer to claimAnswer.
+func claimed(results pgx.BatchResults, w Write) error {
+	if w.Once.Key == "" {
+		return nil
+	}
+	_, err := results.Exec()
+	return answerError(w.Claim, err)
+}
+
+// answered looks for the answer of an earlier attempt when the lock service
+// can't be asked about this one: replay needs no lease.
+func (g *Gate) answered(ctx context.Context, w Write, err error) error {
+	if w.Once.Key == "" || !errors.Is(err, lockclient.ErrUnavailable) {
+		return err
+	}
+	if _, missing := g.replay(ctx, w); missing == nil {
+		return errApplied
+	}
+	return err
+}
+
+// replay returns what an earlier attempt was answered.
+func (g *Gate) replay(ctx context.Context, w Write) (Result, error) {
+	const query = `
+		SELECT (SELECT coalesce(sum(n), 0)::bigint FROM unnest(affected) AS n),
+		       array_to_string(array_remove(rows, ''), ',')
+		  FROM fencegate.answers
+		 WHERE principal = $1
+		   AND idempotency_key = $2
+		   AND fingerprint = $3
+		   AND state = 'applied'`
+	result := Result{Replayed: true}
+	err := g.Pool.QueryRow(ctx, query, w.Principal.Name, w.Once.Key, w.Once.Fingerprint).
+		Scan(&result.Affected, &result.JSON)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Result{}, ErrKeyBusy // expired just now: sending it again starts anew
+	}
+	return result, classify(reaching, err)
+}
+
+// refuseAnswer leaves the tombstone of a refused request: an earlier attempt
+// that is still on its way can't be applied any more once the caller knows.
+// errApplied says that one has been.
+func (g *Gate) refuseAnswer(ctx context.Context, w Write, code fence.Code) error {
+	_, err := g.Pool.Exec(ctx, `SELECT fencegate.refuse_answer($1, $2, $3, $4, $5, $6)`,
+		w.Principal.Name, w.Once.Key, w.Once.Fingerprint, int64(w.Claim.Token), string(code), g.KeepAnswers)
+	return classify(executing, answerError(w.Claim, err))
+}
+
+// answerError finds what the functions around fencegate.answers raise; other
+// errors stay as they are.
+func answerError(claim lease.Claim, err error) error {
+	err = fence.Classify(claim, err)
+	var pg *pgconn.PgError
+	switch {
+	case errors.Is(err, fence.ErrBusy):
+		return ErrKeyBusy
+	case errors.As(err, &pg) && pg.Code == stateKeyReused:
+		return ErrKeyReused
+	case errors.As(err, &pg) && pg.Code == stateApplied:
+		return errApplied
+	}
+	return err
+}
+
+// forgetPause is how long the janitor waits between two rounds.
+const forgetPause = time.Minute
+
+// forgetBatch bounds the answers that one statement forgets.
+const forgetBatch = 1000
+
+// ForgetAnswers deletes expired answers until ctx ends, and returns nil. Any
+// number of gateways may do so at once.
+func (g *Gate) ForgetAnswers(ctx context.Context) error {
+	for {
+		n, err := g.forgetSome(ctx)
+		if err != nil && ctx.Err() == nil {
+			g.Log.Warn("expired idempotency keys could not be deleted", "error", err)
+		}
+		if n == forgetBatch {
+			continue
+		}
+		select {
+		case <-time.After(forgetPause):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (g *Gate) forgetSome(ctx context.Context) (int64, error) {
+	const query = `
+		DELETE FROM fencegate.answers
+		 WHERE (principal, idempotency_key) IN (
+		       SELECT principal, idempotency_key
+		         FROM fencegate.answers
+		        WHERE expires_at <= clock_timestamp()
+		        ORDER BY expires_at
+		        LIMIT $1
+		          FOR UPDATE SKIP LOCKED)`
+	tag, err := g.Pool.Exec(ctx, query, forgetBatch)
+	return tag.RowsAffected(), err
+}
