@@ -97,28 +97,24 @@ const insertText = `WITH w AS (
   INSERT INTO "public"."stock" AS t ("n", "the note")
   SELECT b."n", b."the note" FROM json_to_recordset($1::pg_catalog.json) AS b("n" numeric, "the note" text)
   RETURNING t."sku", t."day")
-SELECT count(*),
-       NULL::pg_catalog.text,
-       CASE WHEN fencegate.check_rows(
-              true,
-              count(*) FILTER (WHERE ('it''s:' || w."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(w."day") #>> '{}') || '') COLLATE pg_catalog."C" IS DISTINCT FROM $2::pg_catalog.text),
-              count(*),
-              NULL)
+SELECT a.affected, a.json,
+       CASE WHEN fencegate.check_rows(true, a.uncovered, a.affected, NULL)
             THEN NULL::pg_catalog.int8 END
-  FROM w`
+  FROM (SELECT count(*) AS affected,
+               NULL::pg_catalog.text AS json,
+               count(*) FILTER (WHERE ('it''s:' || w."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(w."day") #>> '{}') || '') COLLATE pg_catalog."C" IS DISTINCT FROM $2::pg_catalog.text) AS uncovered
+          FROM w) AS a`
 
 const defaultsText = `WITH w AS (
   INSERT INTO "public"."stock" AS t DEFAULT VALUES
   RETURNING t."sku", t."day")
-SELECT count(*),
-       NULL::pg_catalog.text,
-       CASE WHEN fencegate.check_rows(
-              true,
-              count(*) FILTER (WHERE ('it''s:' || w."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(w."day") #>> '{}') || '') COLLATE pg_catalog."C" IS DISTINCT FROM $1::pg_catalog.text),
-              count(*),
-              NULL)
+SELECT a.affected, a.json,
+       CASE WHEN fencegate.check_rows(true, a.uncovered, a.affected, NULL)
             THEN NULL::pg_catalog.int8 END
-  FROM w`
+  FROM (SELECT count(*) AS affected,
+               NULL::pg_catalog.text AS json,
+               count(*) FILTER (WHERE ('it''s:' || w."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(w."day") #>> '{}') || '') COLLATE pg_catalog."C" IS DISTINCT FROM $1::pg_catalog.text) AS uncovered
+          FROM w) AS a`
 
 const updateText = `WITH w AS (
   UPDATE "public"."stock" AS t
@@ -128,15 +124,13 @@ const updateText = `WITH w AS (
      AND t."day" = $5
      AND ('it''s:' || t."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(t."day") #>> '{}') || '') COLLATE pg_catalog."C" = $3::pg_catalog.text
   RETURNING t."n", t."sku", t."day")
-SELECT count(*),
-       string_agg((SELECT row_to_json(r.*) FROM (SELECT w."n", w."sku") AS r)::pg_catalog.text, ','),
-       CASE WHEN fencegate.check_rows(
-              ('it''s:' || CAST($1 AS character varying)::pg_catalog.text || ':' || (pg_catalog.to_jsonb(CAST($2 AS date)) #>> '{}') || '') COLLATE pg_catalog."C" = $7::pg_catalog.text,
-              count(*) FILTER (WHERE ('it''s:' || w."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(w."day") #>> '{}') || '') COLLATE pg_catalog."C" IS DISTINCT FROM $9::pg_catalog.text),
-              count(*),
-              $8::pg_catalog.int8)
+SELECT a.affected, a.json,
+       CASE WHEN fencegate.check_rows(('it''s:' || CAST($1 AS character varying)::pg_catalog.text || ':' || (pg_catalog.to_jsonb(CAST($2 AS date)) #>> '{}') || '') COLLATE pg_catalog."C" = $7::pg_catalog.text, a.uncovered, a.affected, $8::pg_catalog.int8)
             THEN NULL::pg_catalog.int8 END
-  FROM w`
+  FROM (SELECT count(*) AS affected,
+               string_agg((SELECT row_to_json(r.*) FROM (SELECT w."n", w."sku") AS r)::pg_catalog.text, ',') AS json,
+               count(*) FILTER (WHERE ('it''s:' || w."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(w."day") #>> '{}') || '') COLLATE pg_catalog."C" IS DISTINCT FROM $9::pg_catalog.text) AS uncovered
+          FROM w) AS a`
 
 const deleteText = `WITH w AS (
   DELETE FROM "public"."stock" AS t
@@ -145,29 +139,25 @@ const deleteText = `WITH w AS (
      AND NOT (t."n" = ANY ($6))
      AND ('it''s:' || t."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(t."day") #>> '{}') || '') COLLATE pg_catalog."C" = $3::pg_catalog.text
   RETURNING t.*)
-SELECT count(*),
-       string_agg(row_to_json(w.*)::pg_catalog.text, ','),
-       CASE WHEN fencegate.check_rows(
-              ('it''s:' || CAST($1 AS character varying)::pg_catalog.text || ':' || (pg_catalog.to_jsonb(CAST($2 AS date)) #>> '{}') || '') COLLATE pg_catalog."C" = $7::pg_catalog.text,
-              count(*) FILTER (WHERE ('it''s:' || w."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(w."day") #>> '{}') || '') COLLATE pg_catalog."C" IS DISTINCT FROM $8::pg_catalog.text),
-              count(*),
-              NULL)
+SELECT a.affected, a.json,
+       CASE WHEN fencegate.check_rows(('it''s:' || CAST($1 AS character varying)::pg_catalog.text || ':' || (pg_catalog.to_jsonb(CAST($2 AS date)) #>> '{}') || '') COLLATE pg_catalog."C" = $7::pg_catalog.text, a.uncovered, a.affected, NULL)
             THEN NULL::pg_catalog.int8 END
-  FROM w`
+  FROM (SELECT count(*) AS affected,
+               string_agg(row_to_json(w.*)::pg_catalog.text, ',') AS json,
+               count(*) FILTER (WHERE ('it''s:' || w."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(w."day") #>> '{}') || '') COLLATE pg_catalog."C" IS DISTINCT FROM $8::pg_catalog.text) AS uncovered
+          FROM w) AS a`
 
 const wholeText = `WITH w AS (
   DELETE FROM "public"."stock" AS t
    WHERE ('stock') COLLATE pg_catalog."C" = $1::pg_catalog.text
   RETURNING 1)
-SELECT count(*),
-       NULL::pg_catalog.text,
-       CASE WHEN fencegate.check_rows(
-              ('stock') COLLATE pg_catalog."C" = $2::pg_catalog.text,
-              count(*) FILTER (WHERE ('stock') COLLATE pg_catalog."C" IS DISTINCT FROM $3::pg_catalog.text),
-              count(*),
-              NULL)
+SELECT a.affected, a.json,
+       CASE WHEN fencegate.check_rows(('stock') COLLATE pg_catalog."C" = $2::pg_catalog.text, a.uncovered, a.affected, NULL)
             THEN NULL::pg_catalog.int8 END
-  FROM w`
+  FROM (SELECT count(*) AS affected,
+               NULL::pg_catalog.text AS json,
+               count(*) FILTER (WHERE ('stock') COLLATE pg_catalog."C" IS DISTINCT FROM $3::pg_catalog.text) AS uncovered
+          FROM w) AS a`
 
 const queryText = `SELECT count(*), string_agg(row_to_json(w.*)::pg_catalog.text, ','), (SELECT count(*) FROM "public"."stock" AS t
    WHERE t."sku" = $1

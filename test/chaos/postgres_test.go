@@ -1,6 +1,7 @@
 package chaos_test
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -88,16 +89,26 @@ func TestAWriteWhoseCommitIsNotConfirmedHasAnUnknownOutcome(t *testing.T) {
 		func() { p.pg.OnReply(1, func() bool { return false }) },
 		p.pg.DropReplies,
 	} {
-		wantStatus(t, set(t, p.Gateway, l, sku, 2*n), 204) // a connection that is not idle for long
+		named := func(available int) testenv.Request {
+			q := setRequest(l, sku, available)
+			q.Header.Set("Idempotency-Key", fmt.Sprint("set-", available))
+			return q
+		}
+		wantStatus(t, p.Do(t, named(2*n)), 204) // a connection that is not idle for long, statements prepared
 		p.pg.Reset()
 		swallow()
 		began := time.Now()
-		wantProblem(t, set(t, p.Gateway, l, sku, 2*n+1), 504, "outcome_unknown")
+		q := named(2*n + 1)
+		wantProblem(t, p.Do(t, q), 504, "outcome_unknown")
 		if took := time.Since(began); took > 2*time.Second {
 			t.Errorf("it took %s with a request_timeout of 1s", took)
 		}
 		p.wantRow(t, sku, 2*n+1, 2*n+2)
 		p.pg.Mend(t)
+		if again := try(t, p.Gateway, q, 204); again.Header.Get("Idempotency-Replayed") != "true" {
+			t.Errorf("sent again it was not replayed: %v", again.Header)
+		}
+		p.wantRow(t, sku, 2*n+1, 2*n+2)
 	}
 	wantStatus(t, try(t, p.Gateway, setRequest(l, sku, 9), 204), 204)
 	p.wantRow(t, sku, 9, 5)
