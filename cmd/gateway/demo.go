@@ -58,7 +58,7 @@ func play(ctx context.Context, out io.Writer, servers *stack, h *house) error {
 	defer lock.Close()
 	d := &demo{
 		ctx: ctx, out: out,
-		direct: directWorkers{pool: h.pool, lock: lock},
+		direct: directWorkers{pool: h.pools.writes, lock: lock},
 		fenced: fencedWorkers{base: "http://" + h.public.Addr().String()},
 	}
 	fmt.Fprintln(out, "Two workers sell from one shelf: each takes the lock, reads how many are left,\nand writes one less. The lock is a lease of 2 s in Redis. Worker A stops for 3 s.")

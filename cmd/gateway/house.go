@@ -10,8 +10,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
@@ -25,14 +23,13 @@ import (
 	"github.com/fencegate/fencegate/internal/gate"
 	"github.com/fencegate/fencegate/internal/lockclient/redislock"
 	"github.com/fencegate/fencegate/internal/proxy"
-	migrations "github.com/fencegate/fencegate/sql"
 )
 
 // house is one gateway, wired and listening:
 //
 //	        ┌─ public listener ── proxy ── gate ─┬─ redislock ── Redis
 //	run ────┤                                    ├─ fence ─┐
-//	        ├─ admin listener ─── probes         │         ├─ pool ── PostgreSQL
+//	        ├─ admin listener ─── probes         │         ├─ pools ── PostgreSQL
 //	        ├─ gate.ForgetAnswers                │         │
 //	        └─ audit.Writer ◄────────────────────┴─────────┘
 //
@@ -41,7 +38,7 @@ import (
 type house struct {
 	log    *slog.Logger
 	grace  time.Duration
-	pool   *pgxpool.Pool
+	pools  *pools
 	redis  *redis.Client
 	store  *redislock.Store
 	gate   *gate.Gate
@@ -72,7 +69,7 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger) (_ *house,
 			h.close()
 		}
 	}()
-	if h.pool, err = openPool(ctx, cfg); err != nil {
+	if h.pools, err = openPools(ctx, cfg); err != nil {
 		return nil, err
 	}
 	if h.redis, err = openRedis(cfg); err != nil {
@@ -86,17 +83,16 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger) (_ *house,
 }
 
 func (h *house) wire(ctx context.Context, cfg *config.Config) (http.Handler, error) {
-	tables, err := catalog.Load(ctx, h.pool, cfg.Schemas, tableSpecs(cfg.Tables))
+	tables, err := catalog.Load(ctx, h.pools.writes, cfg.Schemas, tableSpecs(cfg.Tables))
 	if err != nil {
 		return nil, fmt.Errorf("reading the protected tables: %w", err)
 	}
 	h.store = redislock.New(h.redis, cfg.Redis.KeyPrefix)
-	h.audit = audit.NewWriter(h.pool, instanceName())
+	h.audit = audit.NewWriter(h.pools.audit, instanceName())
 	h.gate, err = gate.New(gate.Config{
-		Pool:  h.pool,
-		Store: h.store,
-		Marks: fence.New(h.pool),
-		Audit: h.audit, Records: audit.NewReader(h.pool),
+		Writes: h.pools.writes, Reads: h.pools.reads,
+		Store: h.store, Marks: fence.New(h.pools.marks),
+		Audit: h.audit, Records: audit.NewReader(h.pools.reads),
 		Log: h.log,
 		Terms: gate.Terms{
 			Min: cfg.Leases.MinTTL, Default: cfg.Leases.DefaultTTL, Max: cfg.Leases.MaxTTL,
@@ -112,9 +108,9 @@ func (h *house) wire(ctx context.Context, cfg *config.Config) (http.Handler, err
 	}
 	return proxy.New(proxy.Config{
 		Gate: h.gate, Catalog: tables,
-		Contract: fencegate.Contract, Log: h.log,
+		Contract: fencegate.Contract, Log: h.log, LoopbackOnly: cfg.Auth == config.AuthNone,
 		Limits: proxy.Limits{
-			BodyBytes: int64(cfg.Limits.MaxBodyBytes), Rows: cfg.Limits.MaxRows, Filters: cfg.Limits.MaxFilters,
+			BodyBytes: int64(cfg.Limits.MaxBodyBytes), AnswerBytes: int64(cfg.Limits.MaxAnswerBytes), Rows: cfg.Limits.MaxRows, Filters: cfg.Limits.MaxFilters,
 			InFlight: cfg.Limits.MaxInFlight, Request: cfg.Limits.RequestTimeout,
 		},
 	})
@@ -126,7 +122,7 @@ func (h *house) listen(cfg *config.Config, handler http.Handler) (err error) {
 	}
 	h.public.Listener = netutil.LimitListener(h.public.Listener, cfg.Limits.MaxConnections)
 	h.probes = admin.New(
-		admin.Probe{Name: "database", Ask: h.pool.Ping},
+		admin.Probe{Name: "database", Ask: h.pools.marks.Ping},
 		admin.Probe{Name: "lock service", Ask: h.askLockService},
 	)
 	if cfg.Admin != config.AdminOff {
@@ -168,6 +164,9 @@ func (h *house) run(ctx context.Context) error {
 	serving, ctx := errgroup.WithContext(ctx)
 	for _, l := range h.listeners() {
 		serving.Go(l.serve)
+	}
+	if err := h.askLockService(ctx); err != nil {
+		h.log.Warn("the lock service can't be reached yet: writes and leases are answered with 503 until it can", "error", err)
 	}
 	h.log.Info("serving", "address", h.public.Addr().String(), "admin", h.adminAddress(), "version", buildVersion())
 	serving.Go(func() error { return h.shutDown(ctx) })
@@ -214,6 +213,13 @@ func (h *house) adminAddress() string {
 	return h.admin.Addr().String()
 }
 
+func (h *house) readyURL() string {
+	if h.admin == nil {
+		return "off"
+	}
+	return "http://" + h.adminAddress() + "/readyz"
+}
+
 func (h *house) close() {
 	for _, l := range []*listener{h.public, h.admin} {
 		if l != nil {
@@ -223,44 +229,9 @@ func (h *house) close() {
 	if h.redis != nil {
 		h.redis.Close()
 	}
-	if h.pool != nil {
-		h.pool.Close()
+	if h.pools != nil {
+		h.pools.close()
 	}
-}
-
-// openPool checks the schema on a connection of its own first: the pool's
-// connections need it.
-func openPool(ctx context.Context, cfg *config.Config) (*pgxpool.Pool, error) {
-	pooled, err := pgxpool.ParseConfig(cfg.Database.URL.Reveal())
-	if err != nil {
-		return nil, fmt.Errorf("reading the database address: %w", err)
-	}
-	pooled.MaxConns = int32(cfg.Database.PoolSize)
-	pooled.AfterConnect = fence.MeetDatabase
-	c := pooled.ConnConfig
-	c.ConnectTimeout = cfg.Database.ConnectTimeout
-	for name, value := range map[string]string{
-		"application_name":                    "fencegate",
-		"default_transaction_isolation":       "read committed",
-		"statement_timeout":                   milliseconds(cfg.Database.StatementTimeout),
-		"lock_timeout":                        milliseconds(cfg.Database.LockTimeout),
-		"idle_in_transaction_session_timeout": milliseconds(cfg.Limits.RequestTimeout),
-	} {
-		c.RuntimeParams[name] = value
-	}
-	if err := checkSchema(ctx, c.Copy()); err != nil {
-		return nil, err
-	}
-	return pgxpool.NewWithConfig(ctx, pooled)
-}
-
-func checkSchema(ctx context.Context, c *pgx.ConnConfig) error {
-	conn, err := pgx.ConnectConfig(ctx, c)
-	if err != nil {
-		return fmt.Errorf("connecting to the database: %w", err)
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	return migrations.Check(ctx, conn)
 }
 
 func openRedis(cfg *config.Config) (*redis.Client, error) {
@@ -272,7 +243,8 @@ func openRedis(cfg *config.Config) (*redis.Client, error) {
 	options.DialTimeout, options.ReadTimeout, options.WriteTimeout, options.PoolTimeout = timeout, timeout, timeout, timeout
 	// Each request has one call in flight: waiting for a connection would look
 	// like a lock service that is down. Connections are opened as needed.
-	options.PoolSize, options.PipelinePoolSize = cfg.Limits.MaxInFlight, cfg.Limits.MaxInFlight
+	inFlight := cfg.Limits.MaxInFlight * 3 / 2 // reads have slots of their own
+	options.PoolSize, options.PipelinePoolSize = inFlight, inFlight
 	options.ContextTimeoutEnabled = true
 	options.MaxRetries = 1 // every command here may be sent twice
 	options.DisableIdentity = true
@@ -321,5 +293,3 @@ func instanceName() string {
 	}
 	return fmt.Sprintf("%s/%d", host, os.Getpid())
 }
-
-func milliseconds(d time.Duration) string { return fmt.Sprintf("%dms", d.Milliseconds()) }

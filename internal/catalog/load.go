@@ -27,6 +27,9 @@ func Load(ctx context.Context, db Querier, schemas []string, specs []Spec) (*Sna
 		}
 		snapshot.tables[[2]string{spec.Schema, spec.Name}] = table
 	}
+	if len(faults) == 0 {
+		faults = append(faults, checkOverlaps(ctx, db, specs))
+	}
 	return snapshot, errors.Join(faults...)
 }
 

@@ -54,8 +54,11 @@ type Database struct {
 	URL Secret `yaml:"url,omitempty"`
 	// URLFile is the file URL was read from. Empty if it was written directly.
 	URLFile string `yaml:"url_file,omitempty"`
-	// PoolSize is the most connections held. Default 16; 1 to 1000.
+	// PoolSize is the most connections held for writes. Default 16; 1 to 1000.
 	PoolSize int `yaml:"pool_size"`
+	// ReadPoolSize is the most connections held for reads, apart from those for
+	// writes so that readers can't starve writers. Default 8; 1 to 1000.
+	ReadPoolSize int `yaml:"read_pool_size"`
 	// StatementTimeout ends a statement that runs longer. Default 5s; 1ms to
 	// 24h, less than Limits.RequestTimeout.
 	StatementTimeout time.Duration `yaml:"statement_timeout"`
@@ -125,6 +128,9 @@ const (
 type Limits struct {
 	// MaxBodyBytes is the largest request body. Default 1MiB; 1B to 1GiB.
 	MaxBodyBytes ByteSize `yaml:"max_body_bytes"`
+	// MaxAnswerBytes is the most that the rows in an answer may take. Default
+	// 16MiB; 1B to 1GiB.
+	MaxAnswerBytes ByteSize `yaml:"max_answer_bytes"`
 	// MaxRows is the most rows a read returns or a request carries. Default
 	// 1000; 1 to 1000000.
 	MaxRows int `yaml:"max_rows"`
@@ -163,6 +169,7 @@ func defaults() *Config {
 		Admin:  "127.0.0.1:9090",
 		Database: Database{
 			PoolSize:         16,
+			ReadPoolSize:     8,
 			StatementTimeout: 5 * time.Second,
 			LockTimeout:      2 * time.Second,
 			ConnectTimeout:   5 * time.Second,
@@ -177,6 +184,7 @@ func defaults() *Config {
 			ServiceDown: ServiceDownRefuse,
 		},
 		Limits: Limits{
+			MaxAnswerBytes: 16 * MiB,
 			MaxBodyBytes:   MiB,
 			MaxRows:        1000,
 			MaxFilters:     50,

@@ -53,6 +53,7 @@ func (c *Config) checkCounts(r *report) {
 		value, most int
 	}{
 		{"database.pool_size", c.Database.PoolSize, 1000},
+		{"database.read_pool_size", c.Database.ReadPoolSize, 1000},
 		{"limits.max_rows", c.Limits.MaxRows, 1_000_000},
 		{"limits.max_filters", c.Limits.MaxFilters, 10_000},
 		{"limits.max_in_flight", c.Limits.MaxInFlight, 1_000_000},
@@ -62,8 +63,13 @@ func (c *Config) checkCounts(r *report) {
 			r.reject(count.path, "is %d; must be 1 to %d", count.value, count.most)
 		}
 	}
-	if b := c.Limits.MaxBodyBytes; b < Byte || b > GiB {
-		r.reject("limits.max_body_bytes", "is %d bytes; must be 1B to 1GiB", b)
+	for path, b := range map[string]ByteSize{
+		"limits.max_body_bytes":   c.Limits.MaxBodyBytes,
+		"limits.max_answer_bytes": c.Limits.MaxAnswerBytes,
+	} {
+		if b < Byte || b > GiB {
+			r.reject(path, "is %d bytes; must be 1B to 1GiB", b)
+		}
 	}
 }
 

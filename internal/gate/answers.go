@@ -80,7 +80,7 @@ func (g *Gate) replay(ctx context.Context, w Write) (Result, error) {
 		   AND fingerprint = $3
 		   AND state = 'applied'`
 	result := Result{Replayed: true}
-	err := g.Pool.QueryRow(ctx, query, w.Principal.Name, w.Once.Key, w.Once.Fingerprint).
+	err := g.Writes.QueryRow(ctx, query, w.Principal.Name, w.Once.Key, w.Once.Fingerprint).
 		Scan(&result.Affected, &result.JSON)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Result{}, ErrKeyBusy // expired just now: sending it again starts anew
@@ -92,7 +92,7 @@ func (g *Gate) replay(ctx context.Context, w Write) (Result, error) {
 // that is still on its way can't be applied any more once the caller knows.
 // errApplied says that one has been.
 func (g *Gate) refuseAnswer(ctx context.Context, w Write, code fence.Code) error {
-	_, err := g.Pool.Exec(ctx, `SELECT fencegate.refuse_answer($1, $2, $3, $4, $5, $6)`,
+	_, err := g.Writes.Exec(ctx, `SELECT fencegate.refuse_answer($1, $2, $3, $4, $5, $6)`,
 		w.Principal.Name, w.Once.Key, w.Once.Fingerprint, int64(w.Claim.Token), string(code), g.KeepAnswers)
 	return classify(executing, answerError(w.Claim, err))
 }
@@ -148,6 +148,6 @@ func (g *Gate) forgetSome(ctx context.Context) (int64, error) {
 		        ORDER BY expires_at
 		        LIMIT $1
 		          FOR UPDATE SKIP LOCKED)`
-	tag, err := g.Pool.Exec(ctx, query, forgetBatch)
+	tag, err := g.Writes.Exec(ctx, query, forgetBatch)
 	return tag.RowsAffected(), err
 }

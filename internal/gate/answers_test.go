@@ -28,7 +28,7 @@ func (s *shelf) appending(claim lease.Claim, once Once) Write {
 	return Write{
 		Principal: auth.Anyone, Claim: claim, Origin: origin, Once: once,
 		Mutation: statement.Mutation{
-			Op: catalog.Update, Table: s.table, MaxAffected: -1, Return: statement.Columns{Names: []string{"value"}},
+			Op: catalog.Update, Table: s.table, MaxAffected: -1, Return: statement.Columns{Names: []string{"value"}}, MaxBytes: 1 << 20,
 			Rows:    []statement.Row{{Names: []string{"value"}, JSON: []byte(`{"value":"+"}`)}},
 			Filters: []statement.Filter{{Column: "id", Op: statement.Eq, Values: []string{"a"}}},
 		},
@@ -210,7 +210,7 @@ func TestIdempotency(t *testing.T) {
 		s.expire(t, claim)
 		refuser := s.session(t)
 		gate := *s.gate
-		gate.Pool = refuser.pool
+		gate.Writes = refuser.pool
 		answered := make(chan error, 1)
 		go func() { answered <- gate.refuseAnswer(context.Background(), w, LeaseExpired) }()
 		for waits := false; !waits; {

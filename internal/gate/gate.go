@@ -20,7 +20,8 @@ import (
 
 // Config is what a Gate works with; every field is needed unless it says otherwise.
 type Config struct {
-	Pool    *pgxpool.Pool
+	Writes  *pgxpool.Pool // each connection has met the database (fence.MeetDatabase)
+	Reads   *pgxpool.Pool
 	Store   lockclient.Store
 	Marks   *fence.Marks
 	Audit   *audit.Writer
@@ -54,7 +55,7 @@ type Gate struct {
 
 // New checks cfg and returns its gate.
 func New(cfg Config) (*Gate, error) {
-	if cfg.Pool == nil || cfg.Store == nil || cfg.Marks == nil || cfg.Audit == nil || cfg.Records == nil || cfg.Log == nil {
+	if cfg.Writes == nil || cfg.Reads == nil || cfg.Store == nil || cfg.Marks == nil || cfg.Audit == nil || cfg.Records == nil || cfg.Log == nil {
 		return nil, errors.New("gate: a part is missing from its configuration")
 	}
 	t := cfg.Terms

@@ -367,7 +367,7 @@ func (st *stage2) judge() []string {
 // gate0 is a gate on one session, for the protocol's steps alone.
 func (w *world) gate0(s *session) *Gate {
 	return &Gate{Config: Config{
-		Pool: s.pool, Store: w.store, Marks: fence.New(s.pool),
+		Writes: s.pool, Store: w.store, Marks: fence.New(s.pool),
 		Terms: Terms{Min: time.Millisecond, Default: time.Minute, Max: time.Minute, Lifetime: time.Hour},
 	}}
 }

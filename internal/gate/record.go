@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/fencegate/fencegate/internal/audit"
 	"github.com/fencegate/fencegate/internal/fence"
@@ -12,6 +13,9 @@ import (
 
 // The private SQLSTATE of fencegate.check_rows for a row outside the lock key.
 const stateOutOfScope = "FG002"
+
+// recordTimeout bounds the wait for a refusal's record.
+const recordTimeout = 5 * time.Second
 
 // recorded turns err into a *Refused with its record if it is a refusal, and
 // returns any other error as it is. The record is committed before the caller
@@ -23,7 +27,8 @@ func (g *Gate) recorded(ctx context.Context, r audit.Record, err error) error {
 	}
 	r.Code, r.Mark = string(refused.Code), refused.Mark
 	refused.Claim = r.Claim
-	ctx, cancel := undisturbed(ctx)
+	// Its own time: a request that is refused late is recorded all the same.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
 	refused.AuditID, refused.AuditErr = g.Audit.Record(ctx, r)
 	if refused.AuditErr != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fencegate/fencegate/internal/audit"
 	"github.com/fencegate/fencegate/internal/auth"
@@ -96,7 +97,7 @@ func (g *Gate) commit(ctx context.Context, w Write, statements []statement.State
 	for _, s := range statements {
 		queue(&batch, s)
 	}
-	return g.send(ctx, &batch, func(results pgx.BatchResults) error {
+	return send(ctx, g.Writes, &batch, func(results pgx.BatchResults) error {
 		if err := claimed(results, w); err != nil {
 			return err
 		}
@@ -108,10 +109,10 @@ func queue(batch *pgx.Batch, s statement.Statement) { batch.Queue(s.SQL, s.Args.
 
 // send runs one batch as one transaction: first, whose answer lead reads, then
 // count data statements. The caller's going away does not stop it half-way.
-func (g *Gate) send(ctx context.Context, batch *pgx.Batch, lead func(pgx.BatchResults) error, count int) (Rows, error) {
+func send(ctx context.Context, pool *pgxpool.Pool, batch *pgx.Batch, lead func(pgx.BatchResults) error, count int) (Rows, error) {
 	ctx, cancel := undisturbed(ctx)
 	defer cancel()
-	conn, err := g.Pool.Acquire(ctx)
+	conn, err := pool.Acquire(ctx)
 	if err != nil {
 		return Rows{}, classify(reaching, err)
 	}
@@ -175,7 +176,7 @@ func (g *Gate) Read(ctx context.Context, p auth.Principal, q statement.Query) (R
 	var batch pgx.Batch
 	batch.Queue(`SELECT set_config('transaction_read_only', 'on', true)`)
 	queue(&batch, s)
-	rows, err := g.send(ctx, &batch, func(results pgx.BatchResults) error {
+	rows, err := send(ctx, g.Reads, &batch, func(results pgx.BatchResults) error {
 		_, err := results.Exec()
 		return err
 	}, 1)

@@ -155,6 +155,8 @@ var sqlStates = map[string]struct {
 	"54":    {http.StatusUnprocessableEntity, "too_large", false},
 	"FG003": {http.StatusInternalServerError, "wrong_isolation", false},
 	"FG004": {http.StatusConflict, "max_affected_exceeded", false},
+	"FG007": {http.StatusRequestEntityTooLarge, "answer_too_large", false},
+	"42704": {http.StatusUnprocessableEntity, "operator_not_possible", false},
 	"40001": {http.StatusServiceUnavailable, "serialization_failure", true},
 	"40P01": {http.StatusServiceUnavailable, "serialization_failure", true},
 	"55P03": {http.StatusServiceUnavailable, "row_locked", true},
@@ -175,11 +177,22 @@ func databaseFault(db *gate.DatabaseError) *fault {
 		return &internal
 	}
 	f := &fault{status: known.status, slug: known.slug, code: db.SQLState, sqlState: db.SQLState,
-		detail: db.Message, hint: db.Hint, constraint: db.Constraint, column: db.Column}
+		detail: shorten(db.Message), hint: shorten(db.Hint), constraint: db.Constraint, column: db.Column}
 	if known.retry {
 		f.retryAfter = time.Second
 	}
 	return f
+}
+
+// maxEcho bounds what PostgreSQL's messages, which repeat wrong values, may add
+// to an answer or the log.
+const maxEcho = 500
+
+func shorten(text string) string {
+	if len(text) <= maxEcho {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxEcho], "") + "…"
 }
 
 // fail answers with err as problem+json and logs what only the operator may see.
@@ -188,7 +201,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if f.status >= http.StatusInternalServerError {
 		s.Log.Error("request failed", "code", f.slug, "request_id", requestID(r), "error", err)
 	} else if db := (*gate.DatabaseError)(nil); errors.As(err, &db) {
-		s.Log.Info("the database refused", "sqlstate", db.SQLState, "message", db.Message, "detail", db.Detail, "request_id", requestID(r))
+		s.Log.Info("the database refused", "sqlstate", db.SQLState, "message", shorten(db.Message), "detail", shorten(db.Detail), "request_id", requestID(r))
 	}
 	h := w.Header()
 	if f.retryAfter > 0 {

@@ -220,10 +220,19 @@ func parseOrder(text string) ([]statement.OrderTerm, error) {
 		if len(words) > 0 {
 			return nil, badParameter("order", "%q: write column.asc|desc.nullsfirst|nullslast", part)
 		}
+		if slices.ContainsFunc(terms, func(t statement.OrderTerm) bool { return t.Column == term.Column }) {
+			return nil, badParameter("order", "column %q is named twice", term.Column)
+		}
+		if len(terms) == maxOrderTerms {
+			return nil, badParameter("order", "more than %d columns", maxOrderTerms)
+		}
 		terms = append(terms, term)
 	}
 	return terms, nil
 }
+
+// maxOrderTerms bounds the columns to sort by.
+const maxOrderTerms = 32
 
 // splitOutside splits at every sep that is not inside double quotes.
 func splitOutside(text string, sep byte) []string {

@@ -1,9 +1,12 @@
 package proxy
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"io"
 	"net"
 	"net/http"
 	"regexp"
@@ -104,21 +107,70 @@ func (s *Server) recoverPanic(next http.Handler) http.Handler {
 	})
 }
 
-// limit turns away what exceeds the requests in flight, bounds the body, and
-// gives the request its deadline.
+// limit bounds the body, turns away what exceeds the requests in flight, and
+// gives the request its deadline. The body is there before a slot is taken, so
+// that slow senders hold nothing but their connections; reads have slots of
+// their own, so that they can't keep out a holder's write or renewal.
 func (s *Server) limit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = gather(http.MaxBytesReader(w, r.Body, s.Limits.BodyBytes))
+		slots := s.slots
+		if r.Method == http.MethodGet {
+			slots = s.readSlots
+		}
 		select {
-		case s.slots <- struct{}{}:
-			defer func() { <-s.slots }()
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
 		default:
 			s.fail(w, r, errTooManyInFlight)
 			return
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), s.Limits.Request)
 		defer cancel()
-		r.Body = http.MaxBytesReader(w, r.Body, s.Limits.BodyBytes)
 		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// gathered is a body that has been read, with the error that ended it.
+type gathered struct {
+	rest *bytes.Reader
+	end  error
+}
+
+func gather(body io.Reader) *gathered {
+	raw, err := io.ReadAll(body)
+	return &gathered{rest: bytes.NewReader(raw), end: cmp.Or(err, io.EOF)}
+}
+
+func (g *gathered) Read(p []byte) (int, error) {
+	n, err := g.rest.Read(p)
+	if err == io.EOF {
+		err = g.end
+	}
+	return n, err
+}
+
+func (g *gathered) Close() error { return nil }
+
+// loopbackOnly refuses requests whose Host is no loopback name: where nobody is
+// authenticated, a page in a browser could otherwise reach the gateway under a
+// name of its own that resolves to loopback.
+func (s *Server) loopbackOnly(next http.Handler) http.Handler {
+	if !s.LoopbackOnly {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
+		ip := net.ParseIP(strings.Trim(host, "[]"))
+		if host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			s.fail(w, r, &fault{status: http.StatusMisdirectedRequest, slug: "misdirected_request", parameter: "Host",
+				detail: "under auth: none the gateway answers only to localhost and loopback addresses; let what stands in front of it set Host"})
+			return
+		}
+		next.ServeHTTP(w, r)
 	})
 }
 

@@ -45,7 +45,7 @@ func (s *Server) decodeRead(r *http.Request, name string) (q statement.Query, pr
 		return q, prefer, err
 	}
 	q.Columns, q.Filters, q.Order, q.Offset = parsed.columns, parsed.filters, parsed.order, parsed.offset
-	q.Total = prefer.count
+	q.Total, q.MaxBytes = prefer.count, s.Limits.AnswerBytes
 	q.Limit = int64(s.Limits.Rows)
 	if parsed.limit >= 0 {
 		q.Limit = min(q.Limit, parsed.limit)
@@ -103,7 +103,7 @@ func (s *Server) decodeWrite(r *http.Request, name string, op catalog.Operation)
 	if err != nil {
 		return write, prefer, err
 	}
-	m.MaxAffected = prefer.maxAffected
+	m.MaxAffected, m.MaxBytes = prefer.maxAffected, s.Limits.AnswerBytes
 	if op == catalog.Insert && prefer.maxAffected >= 0 && int64(len(m.Rows)) > prefer.maxAffected {
 		return write, prefer, &fault{status: http.StatusConflict, slug: "max_affected_exceeded", code: "FG004", parameter: "Prefer",
 			detail: fmt.Sprintf("%d rows to insert, %d allowed", len(m.Rows), prefer.maxAffected)}

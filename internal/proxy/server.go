@@ -18,28 +18,33 @@ import (
 	"github.com/fencegate/fencegate/internal/gate"
 )
 
-// Config is what the HTTP side works with; every field is needed.
+// Config is what the HTTP side works with; every field is needed unless
+// it says otherwise.
 type Config struct {
 	Gate     *gate.Gate
 	Catalog  *catalog.Snapshot
 	Contract []byte // openapi.yaml as it is served
 	Log      *slog.Logger
 	Limits   Limits
+	// LoopbackOnly refuses requests to any other host name. Zero value: any.
+	LoopbackOnly bool
 }
 
 // Limits bounds what one request may cost. All must be positive.
 type Limits struct {
-	BodyBytes int64
-	Rows      int // of a read's answer, of a write's body
-	Filters   int
-	InFlight  int // requests served at once; more are turned away with 503
-	Request   time.Duration
+	BodyBytes   int64
+	AnswerBytes int64 // of the rows in an answer
+	Rows        int   // of a read's answer, of a write's body
+	Filters     int
+	InFlight    int // writes and lease calls served at once, and half as many reads; more are turned away with 503
+	Request     time.Duration
 }
 
 // Server is the public HTTP handler.
 type Server struct {
 	Config
-	slots chan struct{}
+	slots     chan struct{}
+	readSlots chan struct{}
 }
 
 var _ api.ServerInterface = (*Server)(nil)
@@ -47,12 +52,12 @@ var _ api.ServerInterface = (*Server)(nil)
 // New returns the public handler.
 func New(cfg Config) (http.Handler, error) {
 	l := cfg.Limits
-	if l.BodyBytes < 1 || l.Rows < 1 || l.Filters < 1 || l.InFlight < 1 || l.Request < 1 {
+	if l.BodyBytes < 1 || l.AnswerBytes < 1 || l.Rows < 1 || l.Filters < 1 || l.InFlight < 1 || l.Request < 1 {
 		return nil, errors.New("proxy: every limit must be positive")
 	}
-	s := &Server{Config: cfg, slots: make(chan struct{}, l.InFlight)}
+	s := &Server{Config: cfg, slots: make(chan struct{}, l.InFlight), readSlots: make(chan struct{}, max(1, l.InFlight/2))}
 	router := chi.NewRouter()
-	router.Use(rawPath, joinPrefer, s.identify, s.logAccess, s.recoverPanic, s.limit)
+	router.Use(rawPath, joinPrefer, s.identify, s.logAccess, s.recoverPanic, s.loopbackOnly, s.limit)
 	router.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, &fault{status: http.StatusNotFound, slug: "not_found", detail: "there is nothing at " + r.URL.Path})
 	})

@@ -35,15 +35,15 @@ func TestTextOfStatements(t *testing.T) {
 		},
 		"Update": {
 			statement.Mutation{Op: catalog.Update, Table: table, Rows: []statement.Row{row}, Filters: pins, MaxAffected: 3,
-				Return: statement.Columns{Names: []string{"n", "sku"}}},
+				Return: statement.Columns{Names: []string{"n", "sku"}}, MaxBytes: 99, Keep: statement.Keep{Principal: "p", Key: "i"}},
 			[]statement.Statement{{SQL: updateText,
-				Args: []any{"A", "2026-01-01", "k", "A", "2026-01-01", `{"the note":"x","n":1}`, "k", int64(3), "k"}}},
+				Args: []any{"A", "2026-01-01", "k", "A", "2026-01-01", `{"the note":"x","n":1}`, "k", int64(3), "k", int64(99), "p", "i"}}},
 		},
 		"Delete": {
 			statement.Mutation{Op: catalog.Delete, Table: table, Filters: append(pins, notIn), MaxAffected: -1,
-				Return: statement.Columns{All: true}},
+				Return: statement.Columns{All: true}, MaxBytes: 99},
 			[]statement.Statement{{SQL: deleteText,
-				Args: []any{"A", "2026-01-01", "k", "A", "2026-01-01", `{"1","2\"\\"}`, "k", "k"}}},
+				Args: []any{"A", "2026-01-01", "k", "A", "2026-01-01", `{"1","2\"\\"}`, "k", "k", int64(99)}}},
 		},
 		"DeleteUnderALockForTheWholeTable": {
 			statement.Mutation{Op: catalog.Delete, Table: whole, All: true, MaxAffected: -1},
@@ -68,12 +68,12 @@ func TestTextOfStatements(t *testing.T) {
 			Columns: statement.Columns{Names: []string{"the note"}},
 			Filters: []statement.Filter{eq("sku", "A"), {Column: "n", Op: statement.Is, Values: []string{"not_null"}}},
 			Order:   []statement.OrderTerm{{Column: "n", Desc: true, Nulls: "last"}, {Column: "sku"}},
-			Limit:   10, Offset: 5, Total: true,
+			Limit:   10, Offset: 5, Total: true, MaxBytes: 99,
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		same(t, []statement.Statement{got}, []statement.Statement{{SQL: queryText, Args: []any{"A", int64(10), int64(5)}}})
+		same(t, []statement.Statement{got}, []statement.Statement{{SQL: queryText, Args: []any{"A", int64(99), int64(10), int64(5)}}})
 		prepare(t, pool, got)
 	})
 }
@@ -126,9 +126,10 @@ const updateText = `WITH w AS (
   RETURNING t."n", t."sku", t."day")
 SELECT a.affected, a.json,
        CASE WHEN fencegate.check_rows(('it''s:' || CAST($1 AS character varying)::pg_catalog.text || ':' || (pg_catalog.to_jsonb(CAST($2 AS date)) #>> '{}') || '') COLLATE pg_catalog."C" = $7::pg_catalog.text, a.uncovered, a.affected, $8::pg_catalog.int8)
+         AND fencegate.keep_answer($11, $12, a.affected, a.json)
             THEN NULL::pg_catalog.int8 END
   FROM (SELECT count(*) AS affected,
-               string_agg((SELECT row_to_json(r.*) FROM (SELECT w."n", w."sku") AS r)::pg_catalog.text, ',') AS json,
+               fencegate.check_size(string_agg((SELECT row_to_json(r.*) FROM (SELECT w."n", w."sku") AS r)::pg_catalog.text, ','), $10) AS json,
                count(*) FILTER (WHERE ('it''s:' || w."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(w."day") #>> '{}') || '') COLLATE pg_catalog."C" IS DISTINCT FROM $9::pg_catalog.text) AS uncovered
           FROM w) AS a`
 
@@ -143,7 +144,7 @@ SELECT a.affected, a.json,
        CASE WHEN fencegate.check_rows(('it''s:' || CAST($1 AS character varying)::pg_catalog.text || ':' || (pg_catalog.to_jsonb(CAST($2 AS date)) #>> '{}') || '') COLLATE pg_catalog."C" = $7::pg_catalog.text, a.uncovered, a.affected, NULL)
             THEN NULL::pg_catalog.int8 END
   FROM (SELECT count(*) AS affected,
-               string_agg(row_to_json(w.*)::pg_catalog.text, ',') AS json,
+               fencegate.check_size(string_agg(row_to_json(w.*)::pg_catalog.text, ','), $9) AS json,
                count(*) FILTER (WHERE ('it''s:' || w."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(w."day") #>> '{}') || '') COLLATE pg_catalog."C" IS DISTINCT FROM $8::pg_catalog.text) AS uncovered
           FROM w) AS a`
 
@@ -159,7 +160,7 @@ SELECT a.affected, a.json,
                count(*) FILTER (WHERE ('stock') COLLATE pg_catalog."C" IS DISTINCT FROM $3::pg_catalog.text) AS uncovered
           FROM w) AS a`
 
-const queryText = `SELECT count(*), string_agg(row_to_json(w.*)::pg_catalog.text, ','), (SELECT count(*) FROM "public"."stock" AS t
+const queryText = `SELECT count(*), fencegate.check_size(string_agg(row_to_json(w.*)::pg_catalog.text, ','), $2), (SELECT count(*) FROM "public"."stock" AS t
    WHERE t."sku" = $1
      AND t."n" IS NOT NULL)
   FROM (
@@ -168,4 +169,4 @@ const queryText = `SELECT count(*), string_agg(row_to_json(w.*)::pg_catalog.text
    WHERE t."sku" = $1
      AND t."n" IS NOT NULL
    ORDER BY t."n" DESC NULLS LAST, t."sku"
-   LIMIT $2 OFFSET $3) AS w`
+   LIMIT $3 OFFSET $4) AS w`

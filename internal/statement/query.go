@@ -20,8 +20,8 @@ func BuildQuery(q Query) (Statement, error) {
 	if q.Total {
 		total = fmt.Sprintf("(SELECT count(*) FROM %s AS t%s)", tableName(q.Table), conditions)
 	}
-	fmt.Fprintf(&b, "SELECT count(*), string_agg(row_to_json(w.*)::pg_catalog.text, ','), %s\n  FROM (\n  SELECT %s\n    FROM %s AS t%s%s\n   LIMIT %s OFFSET %s) AS w",
-		total, columns, tableName(q.Table), conditions, q.orderBy(), b.param(q.Limit), b.param(q.Offset))
+	fmt.Fprintf(&b, "SELECT count(*), %s, %s\n  FROM (\n  SELECT %s\n    FROM %s AS t%s%s\n   LIMIT %s OFFSET %s) AS w",
+		jsonOf(&b, Columns{All: true}, q.MaxBytes), total, columns, tableName(q.Table), conditions, q.orderBy(), b.param(q.Limit), b.param(q.Offset))
 	return b.statement(), nil
 }
 

@@ -76,6 +76,7 @@ func answer(b *builder, m Mutation, key lease.Key, pins string) {
 	}
 	uncovered := fmt.Sprintf("count(*) FILTER (WHERE %s IS DISTINCT FROM %s::pg_catalog.text)",
 		rendered(m.Table, columnOf("w")), b.param(string(key)))
+	json := jsonOf(b, m.Return, m.MaxBytes)
 	kept := ""
 	if m.Keep.Key != "" {
 		kept = fmt.Sprintf("\n         AND fencegate.keep_answer(%s, %s, a.affected, a.json)", b.param(m.Keep.Principal), b.param(m.Keep.Key))
@@ -88,18 +89,21 @@ SELECT a.affected, a.json,
                %s AS json,
                %s AS uncovered
           FROM w) AS a`,
-		condition, allowed, kept, jsonOf(m.Return), uncovered)
+		condition, allowed, kept, json, uncovered)
 }
 
 // jsonOf aggregates the returned columns of w.
-func jsonOf(c Columns) string {
+func jsonOf(b *builder, c Columns, maxBytes int64) string {
+	row := ""
 	switch {
 	case c.All:
-		return "string_agg(row_to_json(w.*)::pg_catalog.text, ',')"
+		row = "row_to_json(w.*)"
 	case len(c.Names) > 0:
-		return "string_agg((SELECT row_to_json(r.*) FROM (SELECT " + identList("w.", c.Names) + ") AS r)::pg_catalog.text, ',')"
+		row = "(SELECT row_to_json(r.*) FROM (SELECT " + identList("w.", c.Names) + ") AS r)"
+	default:
+		return "NULL::pg_catalog.text"
 	}
-	return "NULL::pg_catalog.text"
+	return fmt.Sprintf("fencegate.check_size(string_agg(%s::pg_catalog.text, ','), %s)", row, b.param(maxBytes))
 }
 
 // returning names the columns that answer needs, and no others: a role may not

@@ -35,6 +35,7 @@ type Mutation struct {
 	Return  Columns  // the zero value returns nothing
 	// MaxAffected bounds the rows that Update and Delete touch; negative: no bound.
 	MaxAffected int64
+	MaxBytes    int64 // of what is returned
 	Keep        Keep
 }
 
@@ -67,6 +68,8 @@ type Query struct {
 	Limit   int64
 	Offset  int64
 	Total   bool // count all rows that match
+	// MaxBytes bounds the text of all rows together.
+	MaxBytes int64
 }
 
 // OrderTerm is one column to sort by.

@@ -1,6 +1,7 @@
 -- Forgets every mark: afterwards nothing stops a late writer.
 DROP TABLE fencegate.refusals, fencegate.grants, fencegate.marks;
 DROP FUNCTION
+    fencegate.check_size(text, bigint),
     fencegate.check_rows(boolean, bigint, bigint, bigint),
     fencegate.release_mark(text, text, bigint, text),
     fencegate.raise_mark(text, text, bigint, text, text),

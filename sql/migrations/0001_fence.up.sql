@@ -289,4 +289,14 @@ BEGIN
     RETURN true;
 END $$;
 
+-- Passes an answer's text on, or raises FG007 when it is larger than allowed.
+CREATE FUNCTION fencegate.check_size(p_text text, p_max_bytes bigint) RETURNS text LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    IF octet_length(p_text) > p_max_bytes THEN
+        RAISE EXCEPTION 'the answer has % bytes, % are allowed', octet_length(p_text), p_max_bytes
+            USING ERRCODE = 'FG007';
+    END IF;
+    RETURN p_text;
+END $$;
+
 SELECT fencegate.ensure_epoch();

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/fencegate/fencegate/internal/config"
+	"github.com/fencegate/fencegate/internal/fence"
+	migrations "github.com/fencegate/fencegate/sql"
+)
+
+// pools keeps kinds of work apart, so that none can starve another: a crowd of
+// readers must not cost a holder its renewal, nor a refusal its record.
+type pools struct {
+	writes *pgxpool.Pool
+	reads  *pgxpool.Pool
+	marks  *pgxpool.Pool // grants, renewals, releases
+	audit  *pgxpool.Pool
+}
+
+// Connections for what is always short.
+const (
+	marksPoolSize = 8
+	auditPoolSize = 2
+)
+
+// statementCache bounds the statements that a connection for writes keeps
+// prepared: their shape is the caller's, and each costs the server memory.
+const statementCache = 128
+
+// openPools checks the schema on a connection of its own first: the pools'
+// connections need it.
+func openPools(ctx context.Context, cfg *config.Config) (_ *pools, err error) {
+	if err := checkSchema(ctx, cfg); err != nil {
+		return nil, err
+	}
+	p := &pools{}
+	defer func() {
+		if err != nil {
+			p.close()
+		}
+	}()
+	for _, one := range []struct {
+		pool **pgxpool.Pool
+		size int
+	}{
+		{&p.writes, cfg.Database.PoolSize},
+		{&p.reads, cfg.Database.ReadPoolSize},
+		{&p.marks, marksPoolSize},
+		{&p.audit, auditPoolSize},
+	} {
+		c, err := connections(cfg)
+		if err != nil {
+			return nil, err
+		}
+		c.MaxConns = int32(one.size)
+		if one.pool == &p.reads {
+			// Anybody can think up queries without end: nothing of them stays prepared.
+			c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+		} else {
+			c.AfterConnect = fence.MeetDatabase
+		}
+		if *one.pool, err = pgxpool.NewWithConfig(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// connections is what all connections have in common.
+func connections(cfg *config.Config) (*pgxpool.Config, error) {
+	c, err := pgxpool.ParseConfig(cfg.Database.URL.Reveal())
+	if err != nil {
+		return nil, fmt.Errorf("reading the database address: %w", err)
+	}
+	c.PingTimeout = cfg.Database.ConnectTimeout
+	c.ConnConfig.ConnectTimeout = cfg.Database.ConnectTimeout
+	c.ConnConfig.StatementCacheCapacity = statementCache
+	for name, value := range map[string]string{
+		"application_name":                    "fencegate",
+		"client_encoding":                     "UTF8",
+		"default_transaction_isolation":       "read committed",
+		"statement_timeout":                   milliseconds(cfg.Database.StatementTimeout),
+		"lock_timeout":                        milliseconds(cfg.Database.LockTimeout),
+		"idle_in_transaction_session_timeout": milliseconds(cfg.Limits.RequestTimeout),
+	} {
+		c.ConnConfig.RuntimeParams[name] = value
+	}
+	return c, nil
+}
+
+func checkSchema(ctx context.Context, cfg *config.Config) error {
+	c, err := connections(cfg)
+	if err != nil {
+		return err
+	}
+	conn, err := pgx.ConnectConfig(ctx, c.ConnConfig)
+	if err != nil {
+		return fmt.Errorf("connecting to the database: %w", err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	return migrations.Check(ctx, conn)
+}
+
+func (p *pools) close() {
+	for _, pool := range []*pgxpool.Pool{p.writes, p.reads, p.marks, p.audit} {
+		if pool != nil {
+			pool.Close()
+		}
+	}
+}
+
+func milliseconds(d time.Duration) string { return fmt.Sprintf("%dms", d.Milliseconds()) }
