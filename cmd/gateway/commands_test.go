@@ -75,14 +75,15 @@ func TestMigrate(t *testing.T) {
 	}{
 		{"migrate status", 1, "version 0 of"},
 		{"serve", 1, "gateway migrate up"},
-		{"migrate up", 0, "version 1 of"},
-		{"migrate up", 0, "version 1 of"},
-		{"migrate status", 0, "version 1 of"},
+		{"migrate up", 0, "version 2 of 2"},
+		{"migrate up", 0, "version 2 of 2"},
+		{"migrate status", 0, "version 2 of 2"},
 		{"serve", 1, "there is no such table"},
 		{"migrate down", 1, "late writers would be admitted"},
-		{"migrate down --forget-marks", 0, "version 0 of"},
+		{"migrate down --forget-marks", 0, "version 1 of 2"},
 		{"serve", 1, "gateway migrate up"},
-		{"migrate up", 0, "version 1 of"},
+		{"migrate down --forget-marks", 0, "version 0 of 2"},
+		{"migrate up", 0, "version 2 of 2"},
 	} {
 		out, code := gateway(t, append(strings.Fields(step.args), "--config", path)...)
 		if code != step.code || !strings.Contains(out, step.says) {

@@ -61,8 +61,6 @@ func openPools(ctx context.Context, cfg *config.Config) (_ *pools, err error) {
 		if one.pool == &p.reads {
 			// Anybody can think up queries without end: nothing of them stays prepared.
 			c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
-		} else {
-			c.AfterConnect = fence.MeetDatabase
 		}
 		if *one.pool, err = pgxpool.NewWithConfig(ctx, c); err != nil {
 			return nil, err
@@ -77,6 +75,7 @@ func connections(cfg *config.Config) (*pgxpool.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the database address: %w", err)
 	}
+	c.AfterConnect = fence.MeetDatabase // reads too: a standby may lag behind a grant
 	c.PingTimeout = cfg.Database.ConnectTimeout
 	c.ConnConfig.ConnectTimeout = cfg.Database.ConnectTimeout
 	c.ConnConfig.StatementCacheCapacity = statementCache

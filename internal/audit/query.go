@@ -30,6 +30,10 @@ type Reader struct {
 // NewReader returns a reader of the records in the database behind pool.
 func NewReader(pool *pgxpool.Pool) *Reader { return &Reader{pool: pool} }
 
+// prepared asks for binary answers, whatever the pool's mode: times in text
+// depend on the role's DateStyle.
+const prepared = pgx.QueryExecModeCacheStatement
+
 const columns = `id, occurred_at, code, disposition, operation, coalesce(table_name, ''), lock_key,
 	presented_token, coalesce(mark_token, 0), holder_digest, coalesce(client, ''), principal, request_id,
 	remote_address, coalesce(payload_sha256, ''), coalesce(idempotency_key, ''), instance`
@@ -37,10 +41,10 @@ const columns = `id, occurred_at, code, disposition, operation, coalesce(table_n
 // List returns up to limit records, newest first.
 func (r *Reader) List(ctx context.Context, f Filter, limit int) ([]Record, error) {
 	query := `SELECT ` + columns + ` FROM fencegate.refusals WHERE true`
-	var args []any
+	args := []any{prepared}
 	narrow := func(condition string, value any) {
 		args = append(args, value)
-		query += fmt.Sprintf("\n   AND "+condition, len(args))
+		query += fmt.Sprintf("\n   AND "+condition, len(args)-1)
 	}
 	if f.Key != "" {
 		narrow("lock_key = $%d", f.Key)
@@ -61,7 +65,7 @@ func (r *Reader) List(ctx context.Context, f Filter, limit int) ([]Record, error
 		narrow("id < $%d", f.Before)
 	}
 	args = append(args, limit)
-	query += fmt.Sprintf("\n ORDER BY id DESC\n LIMIT $%d", len(args))
+	query += fmt.Sprintf("\n ORDER BY id DESC\n LIMIT $%d", len(args)-1)
 	rows, _ := r.pool.Query(ctx, query, args...)
 	records, err := pgx.CollectRows(rows, scan)
 	if err != nil {
@@ -75,7 +79,7 @@ var ErrNotFound = errors.New("no such record")
 
 // Get returns one record, or ErrNotFound.
 func (r *Reader) Get(ctx context.Context, id int64) (Record, error) {
-	rows, _ := r.pool.Query(ctx, `SELECT `+columns+` FROM fencegate.refusals WHERE id = $1`, id)
+	rows, _ := r.pool.Query(ctx, `SELECT `+columns+` FROM fencegate.refusals WHERE id = $1`, prepared, id)
 	record, err := pgx.CollectExactlyOneRow(rows, scan)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return record, ErrNotFound

@@ -20,7 +20,7 @@ import (
 
 // Config is what a Gate works with; every field is needed unless it says otherwise.
 type Config struct {
-	Writes  *pgxpool.Pool // each connection has met the database (fence.MeetDatabase)
+	Writes  *pgxpool.Pool // like Reads, each connection has met the database (fence.MeetDatabase)
 	Reads   *pgxpool.Pool
 	Store   lockclient.Store
 	Marks   *fence.Marks

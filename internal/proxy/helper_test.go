@@ -197,7 +197,7 @@ func wire(t testing.TB, g *testenv.Gateway, lines ...string) testenv.Response {
 	}
 	defer conn.Close()
 	method, _, _ := strings.Cut(lines[0], " ")
-	text := lines[0] + " HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n"
+	text := lines[0] + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
 	for _, header := range lines[1:] {
 		text += header + "\r\n"
 	}

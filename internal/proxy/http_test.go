@@ -90,8 +90,9 @@ func TestHTTP(t *testing.T) {
 	}
 
 	t.Run("TheGatewayIsNoProxy", func(t *testing.T) {
-		mustRefuse(t, wire(t, g, "CONNECT example.org:80"), want{status: 404, slug: "not_found"})
-		mustRefuse(t, wire(t, g, "GET http://example.org/"), want{status: 404, slug: "not_found"})
+		mustRefuse(t, wire(t, g, "CONNECT example.org:80"), want{status: 421, slug: "misdirected_request"})
+		mustRefuse(t, wire(t, g, "GET http://example.org/"), want{status: 421, slug: "misdirected_request"})
+		mustRefuse(t, wire(t, g, "GET http://localhost/"), want{status: 404, slug: "not_found"})
 	})
 
 	t.Run("NoHeaderChangesTheMethod", func(t *testing.T) {
