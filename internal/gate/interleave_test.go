@@ -165,7 +165,9 @@ func (st *stage2) begin() {
 	st.round++
 	st.key = keyOf("item:", st.round)
 	st.story, st.grants, st.commits, st.broken = nil, nil, nil, nil
-	st.world.db.Exec(st, `INSERT INTO legacy VALUES ($1, '')`, string(st.key))
+	if _, err := st.world.pool.Exec(st.Context(), `INSERT INTO legacy VALUES ($1, '')`, string(st.key)); err != nil {
+		st.Fatal(err)
+	}
 	if st.prior {
 		g := st.world.gate0(st.actors[0].session)
 		claim := st.world.grant(st.T, g, st.key)
