@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -20,6 +22,8 @@ type pools struct {
 	reads  *pgxpool.Pool
 	marks  *pgxpool.Pool // grants, renewals, releases
 	audit  *pgxpool.Pool
+
+	lost atomic.Int64 // when a connection was last found dead, Unix ms
 }
 
 // Connections for what is always short.
@@ -58,6 +62,7 @@ func openPools(ctx context.Context, cfg *config.Config) (_ *pools, err error) {
 			return nil, err
 		}
 		c.MaxConns = int32(one.size)
+		c.BeforeClose = p.beforeClose
 		if one.pool == &p.reads {
 			// Anybody can think up queries without end: nothing of them stays prepared.
 			c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
@@ -105,11 +110,33 @@ func checkSchema(ctx context.Context, cfg *config.Config) error {
 	return migrations.Check(ctx, conn)
 }
 
-func (p *pools) close() {
-	for _, pool := range []*pgxpool.Pool{p.writes, p.reads, p.marks, p.audit} {
-		if pool != nil {
-			pool.Close()
+// beforeClose sees every connection on its way out. One that died in use means
+// that its neighbours probably have too, in all pools: they are replaced now,
+// instead of each costing another request its answer.
+func (p *pools) beforeClose(conn *pgx.Conn) {
+	now := time.Now().UnixMilli()
+	last := p.lost.Load()
+	if !conn.IsClosed() || now-last < resetPause.Milliseconds() || !p.lost.CompareAndSwap(last, now) {
+		return
+	}
+	go func() {
+		for _, pool := range p.all() {
+			pool.Reset()
 		}
+	}()
+}
+
+// resetPause keeps a flapping network from emptying the pools over and over.
+const resetPause = time.Second
+
+func (p *pools) all() []*pgxpool.Pool {
+	open := []*pgxpool.Pool{p.writes, p.reads, p.marks, p.audit}
+	return slices.DeleteFunc(open, func(pool *pgxpool.Pool) bool { return pool == nil })
+}
+
+func (p *pools) close() {
+	for _, pool := range p.all() {
+		pool.Close()
 	}
 }
 
