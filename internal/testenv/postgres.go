@@ -100,8 +100,22 @@ func OwnPostgres(t testing.TB) *devstack.Postgres {
 // test's own. It goes with the server.
 func OwnDatabase(t testing.TB, server *devstack.Postgres) *Database {
 	t.Helper()
+	return ownDatabase(t, server, "")
+}
+
+// LatinDatabase is OwnDatabase in the encoding LATIN1, as old databases are,
+// with sql run in it.
+func LatinDatabase(t testing.TB, server *devstack.Postgres, sql string) *Database {
+	t.Helper()
+	d := ownDatabase(t, server, " TEMPLATE template0 ENCODING 'LATIN1' LOCALE 'C'")
+	d.Exec(t, sql)
+	return d
+}
+
+func ownDatabase(t testing.TB, server *devstack.Postgres, options string) *Database {
+	t.Helper()
 	name := uniqueName("fencegate_test_")
-	if err := execAt(t.Context(), server.URL("postgres"), "CREATE DATABASE "+name); err != nil {
+	if err := execAt(t.Context(), server.URL("postgres"), "CREATE DATABASE "+name+options); err != nil {
 		t.Fatalf("creating a database: %v", err)
 	}
 	d := &Database{URL: server.URL(name), Name: name}
