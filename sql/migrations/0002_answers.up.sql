@@ -68,12 +68,13 @@ END $$;
 
 -- Called in the select list of each data statement of such a transaction.
 CREATE FUNCTION fencegate.keep_answer(p_principal text, p_key text, p_affected bigint, p_rows text)
-RETURNS boolean LANGUAGE sql VOLATILE AS $$
+RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
     UPDATE fencegate.answers
        SET affected = affected || p_affected, rows = rows || coalesce(p_rows, '')
-     WHERE principal = p_principal AND idempotency_key = p_key COLLATE "C"
-    RETURNING true
-$$;
+     WHERE principal = p_principal AND idempotency_key = p_key COLLATE "C";
+    RETURN FOUND;
+END $$;
 
 -- Leaves the tombstone of a refused request. Raises FG006 if an earlier attempt
 -- has been applied after all: replay beats refusal.
