@@ -22,7 +22,7 @@ import (
 
 // play runs one schedule, a sequence of worker numbers, and returns what it
 // broke.
-func (st *stage2) play(schedule []int) (violations []string) {
+func (st *theatre) play(schedule []int) (violations []string) {
 	st.begin()
 	for _, n := range schedule {
 		st.advance(st.actors[n])
@@ -118,8 +118,8 @@ type step func(*actor) (outcome string, goesOn bool)
 
 var honest = []step{readMark, takeLease, raiseMark, admitWrite, write, commit}
 
-// stage2 is where two actors play; stage is how far a batch had got.
-type stage2 struct {
+// theatre is where two actors play.
+type theatre struct {
 	*testing.T
 	world   *world
 	steps   []step
@@ -138,7 +138,7 @@ type stage2 struct {
 
 type actor struct {
 	*attempt
-	stage      *stage2
+	stage      *theatre
 	number     int
 	session    *session
 	next       int
@@ -151,8 +151,8 @@ type actor struct {
 	committed  bool
 }
 
-func newStage(t *testing.T, w *world, prior bool) *stage2 {
-	st := &stage2{T: t, world: w, steps: honest, prior: prior}
+func newStage(t *testing.T, w *world, prior bool) *theatre {
+	st := &theatre{T: t, world: w, steps: honest, prior: prior}
 	w.db.Exec(t, `CREATE TABLE legacy (lock_key text PRIMARY KEY, value text NOT NULL)`)
 	for i := range st.actors {
 		st.actors[i] = &actor{stage: st, number: i, session: w.session(t)}
@@ -161,7 +161,7 @@ func newStage(t *testing.T, w *world, prior bool) *stage2 {
 }
 
 // begin sets up a lock key and a legacy row that no schedule has used.
-func (st *stage2) begin() {
+func (st *theatre) begin() {
 	st.round++
 	st.key = keyOf("item:", st.round)
 	st.story, st.grants, st.commits, st.broken = nil, nil, nil, nil
@@ -169,7 +169,7 @@ func (st *stage2) begin() {
 		st.Fatal(err)
 	}
 	if st.prior {
-		g := st.world.gate0(st.actors[0].session)
+		g := st.world.bareGate(st.actors[0].session)
 		claim := st.world.grant(st.T, g, st.key)
 		if _, err := g.Release(st.Context(), claim, origin); err != nil {
 			st.Fatal(err)
@@ -177,7 +177,7 @@ func (st *stage2) begin() {
 	}
 	for _, a := range st.actors {
 		a.attempt = &attempt{
-			gate:  st.world.gate0(a.session),
+			gate:  st.world.bareGate(a.session),
 			claim: lease.Claim{Key: st.key, Holder: lease.NewHolder()},
 			ttl:   time.Minute,
 		}
@@ -185,13 +185,13 @@ func (st *stage2) begin() {
 	}
 }
 
-func (st *stage2) pending() bool {
+func (st *theatre) pending() bool {
 	return !st.actors[0].done || !st.actors[1].done
 }
 
 // advance takes the actor's next step, or goes on waiting for the one that it
 // is in, until it has come out or waits for a lock.
-func (st *stage2) advance(a *actor) {
+func (st *theatre) advance(a *actor) {
 	if a.done {
 		return
 	}
@@ -329,7 +329,7 @@ func commit(a *actor) (string, bool) {
 }
 
 // judge holds what happened against the invariants.
-func (st *stage2) judge() []string {
+func (st *theatre) judge() []string {
 	broken := st.broken
 	note := func(format string, args ...any) { broken = append(broken, fmt.Sprintf(format, args...)) }
 	for i := 1; i < len(st.grants); i++ {
@@ -366,8 +366,8 @@ func (st *stage2) judge() []string {
 	return broken
 }
 
-// gate0 is a gate on one session, for the protocol's steps alone.
-func (w *world) gate0(s *session) *Gate {
+// bareGate is a gate on one session, for the protocol's steps alone.
+func (w *world) bareGate(s *session) *Gate {
 	return &Gate{Config: Config{
 		Writes: s.pool, Store: w.store, Marks: fence.New(s.pool),
 		Terms: Terms{Min: time.Millisecond, Default: time.Minute, Max: time.Minute, Lifetime: time.Hour},

@@ -60,6 +60,9 @@ func asRefused(err error) *Refused {
 }
 
 func describe(r *fence.Refusal) string {
+	if r.Mark == 0 && r.Code != fence.TokenNotGranted {
+		return "the request was refused before, under the same idempotency key"
+	}
 	switch r.Code {
 	case fence.StaleToken:
 		return fmt.Sprintf("token %s is older than %s, the newest granted for this lock key", r.Claim.Token, r.Mark)

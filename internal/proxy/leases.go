@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"net/http"
 	"time"
 	"unicode/utf8"
@@ -16,40 +17,36 @@ const maxClient = 200
 
 // AcquireLease answers POST /v1/leases.
 func (s *Server) AcquireLease(w http.ResponseWriter, r *http.Request) {
-	var body api.AcquireRequest
-	key, err := decodeKeyed(r, &body, &body.Key)
-	if err == nil {
-		err = checkClient(body.Client)
-	}
-	if err == nil {
-		err = refuseIdempotencyKey(r.Header)
-	}
-	var ttl time.Duration
-	if err == nil {
-		ttl, err = parseTTL(body.TtlMs)
-	}
+	key, ttl, grantee, err := decodeAcquire(r)
 	if err != nil {
 		s.fail(w, r, err)
 		return
 	}
-	granted, err := s.Gate.Acquire(r.Context(), key, ttl, fence.Grantee{
-		Client: valueOf(body.Client), Principal: principal(r).Name,
-	})
+	granted, err := s.Gate.Acquire(r.Context(), key, ttl, grantee)
 	s.respondLease(w, r, http.StatusCreated, granted, err)
+}
+
+func decodeAcquire(r *http.Request) (key lease.Key, ttl time.Duration, grantee fence.Grantee, err error) {
+	var body api.AcquireRequest
+	if key, err = decodeKeyed(r, &body, &body.Key); err != nil {
+		return key, ttl, grantee, err
+	}
+	if err := cmp.Or(checkClient(body.Client), refuseIdempotencyKey(r.Header)); err != nil {
+		return key, ttl, grantee, err
+	}
+	ttl, err = parseTTL(body.TtlMs)
+	return key, ttl, fence.Grantee{Client: valueOf(body.Client), Principal: principal(r).Name}, err
 }
 
 // RenewLease answers POST /v1/leases/renew.
 func (s *Server) RenewLease(w http.ResponseWriter, r *http.Request) {
 	var body api.RenewRequest
-	key, err := decodeKeyed(r, &body, &body.Key)
-	var claim lease.Claim
-	if err == nil {
-		claim, err = bodyClaim(key, body.Holder, body.Token)
+	claim, err := decodeClaim(r, &body, &body.Key, &body.Holder, &body.Token)
+	if err != nil {
+		s.fail(w, r, err)
+		return
 	}
-	var ttl time.Duration
-	if err == nil {
-		ttl, err = parseTTL(body.TtlMs)
-	}
+	ttl, err := parseTTL(body.TtlMs)
 	if err != nil {
 		s.fail(w, r, err)
 		return
@@ -61,15 +58,12 @@ func (s *Server) RenewLease(w http.ResponseWriter, r *http.Request) {
 // ReleaseLease answers POST /v1/leases/release.
 func (s *Server) ReleaseLease(w http.ResponseWriter, r *http.Request) {
 	var body api.ReleaseRequest
-	key, err := decodeKeyed(r, &body, &body.Key)
-	var claim lease.Claim
-	if err == nil {
-		claim, err = bodyClaim(key, body.Holder, body.Token)
+	claim, err := decodeClaim(r, &body, &body.Key, &body.Holder, &body.Token)
+	if err != nil {
+		s.fail(w, r, err)
+		return
 	}
-	var released gate.Released
-	if err == nil {
-		released, err = s.Gate.Release(r.Context(), claim, origin(r))
-	}
+	released, err := s.Gate.Release(r.Context(), claim, origin(r))
 	if err != nil {
 		s.fail(w, r, err)
 		return
@@ -144,12 +138,16 @@ func decodeKeyed(r *http.Request, body any, key *string) (lease.Key, error) {
 	return parsed, nil
 }
 
-func bodyClaim(key lease.Key, holder, token string) (claim lease.Claim, err error) {
-	claim.Key = key
-	if claim.Holder, err = lease.ParseHolder(holder); err != nil {
+// decodeClaim decodes a body into body, whose members key, holder and token
+// point into it.
+func decodeClaim(r *http.Request, body any, key, holder, token *string) (claim lease.Claim, err error) {
+	if claim.Key, err = decodeKeyed(r, body, key); err != nil {
+		return claim, err
+	}
+	if claim.Holder, err = lease.ParseHolder(*holder); err != nil {
 		return claim, malformedMember("/holder", err)
 	}
-	if claim.Token, err = lease.ParseToken(token); err != nil {
+	if claim.Token, err = lease.ParseToken(*token); err != nil {
 		return claim, malformedMember("/token", err)
 	}
 	return claim, nil

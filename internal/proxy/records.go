@@ -1,7 +1,7 @@
 package proxy
 
 import (
-	"errors"
+	"cmp"
 	"net/http"
 	"strconv"
 
@@ -18,18 +18,12 @@ const (
 
 // ListRefusals answers GET /v1/refusals.
 func (s *Server) ListRefusals(w http.ResponseWriter, r *http.Request, params api.ListRefusalsParams) {
-	limit, err := pageLimit(params.Limit)
-	if err == nil {
-		err = errors.Join(checkQuery(r, "key", "code", "table", "since", "until", "limit", "cursor"), checkAccept(r.Header))
+	limit, filter, err := decodeRefusalQuery(r, params)
+	if err != nil {
+		s.fail(w, r, err)
+		return
 	}
-	var filter audit.Filter
-	if err == nil {
-		filter, err = refusalFilter(params)
-	}
-	var records []audit.Record
-	if err == nil {
-		records, err = s.Gate.ListRefusals(r.Context(), filter, limit+1) // one more tells whether there is a next page
-	}
+	records, err := s.Gate.ListRefusals(r.Context(), filter, limit+1) // one more tells whether there is a next page
 	if err != nil {
 		s.fail(w, r, err)
 		return
@@ -43,6 +37,18 @@ func (s *Server) ListRefusals(w http.ResponseWriter, r *http.Request, params api
 		page.Refusals = append(page.Refusals, apiRefusal(record))
 	}
 	respondJSON(w, http.StatusOK, page)
+}
+
+func decodeRefusalQuery(r *http.Request, params api.ListRefusalsParams) (limit int, f audit.Filter, err error) {
+	if limit, err = pageLimit(params.Limit); err != nil {
+		return limit, f, err
+	}
+	known := checkQuery(r, "key", "code", "table", "since", "until", "limit", "cursor")
+	if err := cmp.Or(known, checkAccept(r.Header)); err != nil {
+		return limit, f, err
+	}
+	f, err = refusalFilter(params)
+	return limit, f, err
 }
 
 func refusalFilter(params api.ListRefusalsParams) (f audit.Filter, err error) {
@@ -69,13 +75,11 @@ func refusalFilter(params api.ListRefusalsParams) (f audit.Filter, err error) {
 // ReadRefusal answers GET /v1/refusals/{id}.
 func (s *Server) ReadRefusal(w http.ResponseWriter, r *http.Request, id string) {
 	number, err := parseID("id", id)
-	if err == nil {
-		err = checkQuery(r)
+	if err := cmp.Or(err, checkQuery(r)); err != nil {
+		s.fail(w, r, err)
+		return
 	}
-	var record audit.Record
-	if err == nil {
-		record, err = s.Gate.Refusal(r.Context(), number)
-	}
+	record, err := s.Gate.Refusal(r.Context(), number)
 	if err != nil {
 		s.fail(w, r, err)
 		return
