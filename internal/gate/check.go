@@ -32,8 +32,13 @@ func (g *Gate) check(ctx context.Context, claim lease.Claim) (Check, error) {
 	if unavailable == nil && current.HeldBy(claim.Holder) {
 		return Check{Verdict: Live, Remaining: current.Remaining}, nil
 	}
-	if _, err := g.Marks.Verify(ctx, claim); err != nil {
+	age, err := g.Marks.Verify(ctx, claim)
+	if err != nil {
 		return Check{}, classify(reaching, err)
+	}
+	// A live lease can't outlast its lifetime; without one nothing else ends it.
+	if _, err := g.lifetimeLeft(claim, age); err != nil {
+		return Check{}, err
 	}
 	switch {
 	case unavailable != nil && g.FenceOnly:

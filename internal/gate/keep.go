@@ -37,10 +37,9 @@ func (g *Gate) renew(ctx context.Context, claim lease.Claim, ttl time.Duration) 
 	if err != nil {
 		return Lease{}, classify(reaching, err)
 	}
-	left := g.Terms.Lifetime - age
-	if left < time.Millisecond {
-		return Lease{}, &Refused{Code: LeaseExpired, Claim: claim, Mark: claim.Token,
-			Detail: fmt.Sprintf("granted %s ago, past the maximum lifetime of %s", age.Round(time.Second), g.Terms.Lifetime)}
+	left, err := g.lifetimeLeft(claim, age)
+	if err != nil {
+		return Lease{}, err
 	}
 	ttl = min(ttl, left)
 	ok, err := g.Store.Extend(ctx, claim.Key, claim.Holder, ttl)
@@ -51,6 +50,17 @@ func (g *Gate) renew(ctx context.Context, claim lease.Claim, ttl time.Duration) 
 		return Lease{}, g.lost(ctx, claim)
 	}
 	return Lease{Claim: claim, Remaining: ttl}, nil
+}
+
+// lifetimeLeft returns how much longer a grant of this age may live, at least a
+// millisecond, or a refusal.
+func (g *Gate) lifetimeLeft(claim lease.Claim, age time.Duration) (time.Duration, error) {
+	left := g.Terms.Lifetime - age
+	if left < time.Millisecond {
+		return 0, &Refused{Code: LeaseExpired, Claim: claim, Mark: claim.Token,
+			Detail: fmt.Sprintf("granted %s ago, past the maximum lifetime of %s", age.Round(time.Second), g.Terms.Lifetime)}
+	}
+	return left, nil
 }
 
 // lost tells an expired lease from one that somebody else has by now.

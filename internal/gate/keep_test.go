@@ -64,6 +64,17 @@ func TestLeaseCheck(t *testing.T) {
 		s.refusedFor(claim, fence.StaleToken)
 	})
 
+	t.Run("NothingIsAdmittedPastTheMaximumLifetime", func(t *testing.T) {
+		t.Parallel()
+		s := newShelf(t, func(c *Config) { c.Lenient, c.FenceOnly = true, true })
+		claim := s.grant(t, s.gate, shelfKey)
+		s.expire(t, claim)
+		s.db.Exec(t, `UPDATE fencegate.marks SET granted_at = clock_timestamp() - interval '2 hours'`)
+		s.refusedFor(claim, LeaseExpired)
+		s.gate.Store = unreachable{s.gate.Store}
+		s.refusedFor(claim, LeaseExpired)
+	})
+
 	t.Run("LockServiceDownMeansUnavailableAndStaleStaysStale", func(t *testing.T) {
 		t.Parallel()
 		s := newShelf(t)
