@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -41,6 +43,7 @@ type house struct {
 	pools  *pools
 	redis  *redis.Client
 	store  *redislock.Store
+	tables *catalog.Catalog
 	gate   *gate.Gate
 	audit  *audit.Writer
 	probes *admin.Handler
@@ -82,8 +85,8 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger) (_ *house,
 	return h, h.listen(cfg, handler)
 }
 
-func (h *house) wire(ctx context.Context, cfg *config.Config) (http.Handler, error) {
-	tables, err := catalog.Load(ctx, h.pools.writes, cfg.Schemas, tableSpecs(cfg.Tables))
+func (h *house) wire(ctx context.Context, cfg *config.Config) (_ http.Handler, err error) {
+	h.tables, err = catalog.Open(ctx, h.pools.marks, cfg.Schemas, tableSpecs(cfg.Tables))
 	if err != nil {
 		return nil, fmt.Errorf("reading the protected tables: %w", err)
 	}
@@ -107,7 +110,7 @@ func (h *house) wire(ctx context.Context, cfg *config.Config) (http.Handler, err
 		return nil, err
 	}
 	return proxy.New(proxy.Config{
-		Gate: h.gate, Catalog: tables,
+		Gate: h.gate, Catalog: h.tables,
 		Contract: fencegate.Contract, Log: h.log, LoopbackOnly: cfg.Auth == config.AuthNone,
 		Limits: proxy.Limits{
 			BodyBytes: int64(cfg.Limits.MaxBodyBytes), AnswerBytes: int64(cfg.Limits.MaxAnswerBytes), Rows: cfg.Limits.MaxRows, Filters: cfg.Limits.MaxFilters,
@@ -170,9 +173,30 @@ func (h *house) run(ctx context.Context) error {
 	}
 	h.log.Info("serving", "address", h.public.Addr().String(), "admin", h.adminAddress(), "version", buildVersion())
 	serving.Go(func() error { return h.shutDown(ctx) })
+	serving.Go(func() error { return h.reload(ctx) })
 	err := serving.Wait()
 	stopWriting()
 	return errors.Join(err, writer.Wait())
+}
+
+// reload reads the protected tables anew at each SIGHUP; when that fails, the
+// gateway goes on with what it knows.
+func (h *house) reload(ctx context.Context) error {
+	hangUps := make(chan os.Signal, 1)
+	signal.Notify(hangUps, syscall.SIGHUP)
+	defer signal.Stop(hangUps)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-hangUps:
+		}
+		if err := h.tables.Refresh(ctx); err != nil {
+			h.log.Error("the protected tables could not be read anew; the gateway goes on with what it knows", "error", err)
+			continue
+		}
+		h.log.Info("the protected tables were read anew")
+	}
 }
 
 func (l *listener) serve() error {

@@ -152,6 +152,13 @@ func (g *gathered) Read(p []byte) (int, error) {
 
 func (g *gathered) Close() error { return nil }
 
+// rewind lets the body be read from its beginning again.
+func rewind(r *http.Request) {
+	if body, ok := r.Body.(*gathered); ok {
+		body.rest.Seek(0, io.SeekStart)
+	}
+}
+
 // loopbackOnly refuses requests whose Host is no loopback name: where nobody is
 // authenticated, a page in a browser could otherwise reach the gateway under a
 // name of its own that resolves to loopback.

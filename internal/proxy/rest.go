@@ -18,12 +18,16 @@ import (
 
 // ReadRows answers GET /rest/{table}.
 func (s *Server) ReadRows(w http.ResponseWriter, r *http.Request, table api.Table, _ api.ReadRowsParams) {
-	query, prefer, err := s.decodeRead(r, table)
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	rows, err := s.Gate.Read(r.Context(), principal(r), query)
+	var query statement.Query
+	var prefer preferences
+	var rows gate.Rows
+	err := s.following(r, func(tables *catalog.Snapshot) (err error) {
+		if query, prefer, err = s.decodeRead(r, tables, table); err != nil {
+			return err
+		}
+		rows, err = s.Gate.Read(r.Context(), principal(r), query)
+		return err
+	})
 	if err != nil {
 		s.fail(w, r, err)
 		return
@@ -33,8 +37,8 @@ func (s *Server) ReadRows(w http.ResponseWriter, r *http.Request, table api.Tabl
 	respondRows(w, http.StatusOK, rows.JSON)
 }
 
-func (s *Server) decodeRead(r *http.Request, name string) (q statement.Query, prefer preferences, err error) {
-	if q.Table, err = s.table(r.Header, "Accept-Profile", name); err != nil {
+func (s *Server) decodeRead(r *http.Request, tables *catalog.Snapshot, name string) (q statement.Query, prefer preferences, err error) {
+	if q.Table, err = tableOf(tables, r.Header, "Accept-Profile", name); err != nil {
 		return q, prefer, err
 	}
 	if prefer, err = parsePrefer(r.Header); err != nil {
@@ -70,12 +74,16 @@ func (s *Server) DeleteRows(w http.ResponseWriter, r *http.Request, table api.Ta
 
 // write is the one way of every /rest write: decode, let the gate do it, answer.
 func (s *Server) write(w http.ResponseWriter, r *http.Request, table string, op catalog.Operation) {
-	write, prefer, err := s.decodeWrite(r, table, op)
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	result, err := s.Gate.Write(r.Context(), write)
+	var write gate.Write
+	var prefer preferences
+	var result gate.Result
+	err := s.following(r, func(tables *catalog.Snapshot) (err error) {
+		if write, prefer, err = s.decodeWrite(r, tables, table, op); err != nil {
+			return err
+		}
+		result, err = s.Gate.Write(r.Context(), write)
+		return err
+	})
 	if err != nil {
 		s.fail(w, r, err)
 		return
@@ -83,9 +91,37 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, table string, op 
 	s.respondWrite(w, write, prefer, result)
 }
 
-func (s *Server) decodeWrite(r *http.Request, name string, op catalog.Operation) (write gate.Write, prefer preferences, err error) {
+// following lets act work with the tables as they are known, and once more with
+// the tables read anew if it met a column that is not known: it may have been
+// added since.
+func (s *Server) following(r *http.Request, act func(*catalog.Snapshot) error) error {
+	tables := s.Catalog.Snapshot()
+	err := act(tables)
+	if !unknownColumn(err) {
+		return err
+	}
+	changed, failed := s.Catalog.Follow(r.Context(), tables)
+	if failed != nil {
+		s.Log.Warn("the protected tables could not be read anew; the gateway goes on with what it knows", "error", failed)
+	}
+	if !changed || failed != nil {
+		return err
+	}
+	rewind(r)
+	return act(s.Catalog.Snapshot())
+}
+
+// unknownColumn also takes PostgreSQL's word: a known column may be gone.
+func unknownColumn(err error) bool {
+	var fault *statement.Fault
+	var db *gate.DatabaseError
+	return errors.As(err, &fault) && fault.Code == statement.UnknownColumn ||
+		errors.As(err, &db) && db.SQLState == "42703"
+}
+
+func (s *Server) decodeWrite(r *http.Request, tables *catalog.Snapshot, name string, op catalog.Operation) (write gate.Write, prefer preferences, err error) {
 	m := statement.Mutation{Op: op}
-	if m.Table, err = s.table(r.Header, "Content-Profile", name); err != nil {
+	if m.Table, err = tableOf(tables, r.Header, "Content-Profile", name); err != nil {
 		return write, prefer, err
 	}
 	claim, err := parseClaim(r.Header)
@@ -155,13 +191,13 @@ func (s *Server) decodeMutation(r *http.Request, m *statement.Mutation) (digest 
 	return hex.EncodeToString(sum[:]), nil
 }
 
-func (s *Server) table(h http.Header, profile, name string) (*catalog.Table, error) {
+func tableOf(tables *catalog.Snapshot, h http.Header, profile, name string) (*catalog.Table, error) {
 	schema := h.Get(profile)
-	if schema != "" && !s.Catalog.HasSchema(schema) {
+	if schema != "" && !tables.HasSchema(schema) {
 		return nil, &fault{status: http.StatusNotAcceptable, slug: "unknown_schema", code: "PGRST106",
 			parameter: profile, detail: fmt.Sprintf("schema %q is not configured", schema)}
 	}
-	return s.Catalog.Table(schema, name)
+	return tables.Table(schema, name)
 }
 
 // parseClaim reads the three headers that every write carries.

@@ -22,7 +22,7 @@ import (
 // it says otherwise.
 type Config struct {
 	Gate     *gate.Gate
-	Catalog  *catalog.Snapshot
+	Catalog  *catalog.Catalog
 	Contract []byte // openapi.yaml as it is served
 	Log      *slog.Logger
 	Limits   Limits

@@ -1,0 +1,64 @@
+package catalog
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Catalog keeps the current snapshot and replaces it when tables have changed.
+// Safe for concurrent use.
+type Catalog struct {
+	db      Querier
+	schemas []string
+	specs   []Spec
+	current atomic.Pointer[Snapshot]
+
+	mu     sync.Mutex
+	loaded time.Time // guarded by mu
+}
+
+// refreshPause keeps requests with wrong column names from reading the catalog
+// over and over.
+const refreshPause = time.Second
+
+// Open loads the configured tables and keeps them.
+func Open(ctx context.Context, db Querier, schemas []string, specs []Spec) (*Catalog, error) {
+	c := &Catalog{db: db, schemas: schemas, specs: specs}
+	return c, c.Refresh(ctx)
+}
+
+// Snapshot returns the tables as they were when they were last loaded.
+func (c *Catalog) Snapshot() *Snapshot { return c.current.Load() }
+
+// Refresh loads the tables anew. On an error the former snapshot stays.
+func (c *Catalog) Refresh(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.load(ctx)
+}
+
+// Follow reports whether the tables may have changed since seen, loading them
+// anew if seen is the current snapshot and is not fresh.
+func (c *Catalog) Follow(ctx context.Context, seen *Snapshot) (bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.Snapshot() != seen {
+		return true, nil // somebody else has looked meanwhile
+	}
+	if time.Since(c.loaded) < refreshPause {
+		return false, nil
+	}
+	return true, c.load(ctx)
+}
+
+func (c *Catalog) load(ctx context.Context) error {
+	c.loaded = time.Now() // also of a failed attempt
+	snapshot, err := Load(ctx, c.db, c.schemas, c.specs)
+	if err != nil {
+		return err
+	}
+	c.current.Store(snapshot)
+	return nil
+}
