@@ -265,6 +265,9 @@ type AcceptProfile = string
 // All defines model for All.
 type All = string
 
+// Columns defines model for Columns.
+type Columns = string
+
 // ContentProfile defines model for ContentProfile.
 type ContentProfile = string
 
@@ -288,6 +291,9 @@ type LockKey = string
 
 // Offset defines model for Offset.
 type Offset = string
+
+// OnConflict defines model for OnConflict.
+type OnConflict = string
 
 // Order defines model for Order.
 type Order = string
@@ -333,7 +339,7 @@ type DeleteRowsParams struct {
 	// attempt still running is 409. Remembered for the configured time.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 
-	// Prefer `return=minimal|headers-only|representation`, `max-affected=n`, `count=exact`, `handling=strict|lenient`.
+	// Prefer `return=minimal|headers-only|representation`, `max-affected=n`, `count=exact`, `resolution=merge-duplicates|ignore-duplicates`, `missing=default|null`, `handling=strict|lenient`.
 	Prefer *Prefer `json:"Prefer,omitempty"`
 
 	// ContentProfile The schema to write to; default is the first configured one.
@@ -350,7 +356,7 @@ type ReadRowsParams struct {
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
 	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
 
-	// Prefer `return=minimal|headers-only|representation`, `max-affected=n`, `count=exact`, `handling=strict|lenient`.
+	// Prefer `return=minimal|headers-only|representation`, `max-affected=n`, `count=exact`, `resolution=merge-duplicates|ignore-duplicates`, `missing=default|null`, `handling=strict|lenient`.
 	Prefer *Prefer `json:"Prefer,omitempty"`
 
 	// AcceptProfile The schema to read from; default is the first configured one.
@@ -380,7 +386,7 @@ type UpdateRowsParams struct {
 	// attempt still running is 409. Remembered for the configured time.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 
-	// Prefer `return=minimal|headers-only|representation`, `max-affected=n`, `count=exact`, `handling=strict|lenient`.
+	// Prefer `return=minimal|headers-only|representation`, `max-affected=n`, `count=exact`, `resolution=merge-duplicates|ignore-duplicates`, `missing=default|null`, `handling=strict|lenient`.
 	Prefer *Prefer `json:"Prefer,omitempty"`
 
 	// ContentProfile The schema to write to; default is the first configured one.
@@ -394,6 +400,12 @@ type InsertRowsJSONBody struct {
 
 // InsertRowsParams defines parameters for InsertRows.
 type InsertRowsParams struct {
+	// Columns The columns that every row gets, separated by commas; a member beside them is an error.
+	Columns *Columns `form:"columns,omitempty" json:"columns,omitempty"`
+
+	// OnConflict The columns of a unique key. Needs `Prefer: resolution=`.
+	OnConflict *OnConflict `form:"on_conflict,omitempty" json:"on_conflict,omitempty"`
+
 	// Select Columns to return, separated by commas; `*` is all.
 	Select *Select `form:"select,omitempty" json:"select,omitempty"`
 
@@ -412,7 +424,7 @@ type InsertRowsParams struct {
 	// attempt still running is 409. Remembered for the configured time.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 
-	// Prefer `return=minimal|headers-only|representation`, `max-affected=n`, `count=exact`, `handling=strict|lenient`.
+	// Prefer `return=minimal|headers-only|representation`, `max-affected=n`, `count=exact`, `resolution=merge-duplicates|ignore-duplicates`, `missing=default|null`, `handling=strict|lenient`.
 	Prefer *Prefer `json:"Prefer,omitempty"`
 
 	// ContentProfile The schema to write to; default is the first configured one.
@@ -1152,6 +1164,32 @@ func (siw *ServerInterfaceWrapper) InsertRows(w http.ResponseWriter, r *http.Req
 
 	// Parameter object where we will unmarshal all parameters from the context
 	var params InsertRowsParams
+
+	// ------------- Optional query parameter "columns" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "columns", r.URL.Query(), &params.Columns, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "columns"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "columns", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "on_conflict" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "on_conflict", r.URL.Query(), &params.OnConflict, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "on_conflict"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "on_conflict", Err: err})
+		}
+		return
+	}
 
 	// ------------- Optional query parameter "select" -------------
 

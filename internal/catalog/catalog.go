@@ -39,7 +39,9 @@ type Spec struct {
 type Table struct {
 	Spec
 	Columns []Column // in the table's own order
-	byName  map[string]int
+	// PrimaryKey names its columns in the key's order; nil if there is none.
+	PrimaryKey []string
+	byName     map[string]int
 }
 
 // Column is one column of a table.

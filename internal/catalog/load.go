@@ -76,11 +76,34 @@ func loadTable(ctx context.Context, db Querier, spec Spec) (*Table, error) {
 	if len(columns) == 0 {
 		return nil, errors.New("there is no such table, or this role can't see it")
 	}
-	table := &Table{Spec: spec, Columns: columns, byName: make(map[string]int, len(columns))}
+	primaryKey, err := loadPrimaryKey(ctx, db, spec)
+	if err != nil {
+		return nil, err
+	}
+	table := &Table{Spec: spec, Columns: columns, PrimaryKey: primaryKey, byName: make(map[string]int, len(columns))}
 	for i, column := range columns {
 		table.byName[column.Name] = i
 	}
 	return table, table.checkTemplate()
+}
+
+func loadPrimaryKey(ctx context.Context, db Querier, spec Spec) ([]string, error) {
+	const query = `
+		SELECT a.attname
+		  FROM pg_catalog.pg_class AS c
+		  JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+		  JOIN pg_catalog.pg_index AS i ON i.indrelid = c.oid AND i.indisprimary
+		 CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k(attnum, position)
+		  JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = k.attnum
+		 WHERE n.nspname = $1
+		   AND c.relname = $2
+		 ORDER BY k.position`
+	rows, _ := db.Query(ctx, query, spec.Schema, spec.Name)
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("reading its primary key: %w", err)
+	}
+	return names, nil
 }
 
 func (t *Table) checkTemplate() error {

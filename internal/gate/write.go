@@ -46,8 +46,10 @@ type Rows struct {
 // (recorded), *statement.Fault, *DatabaseError, and the passing ones of this
 // package. After any error but ErrOutcomeUnknown nothing was applied.
 func (g *Gate) Write(ctx context.Context, w Write) (Result, error) {
-	if err := auth.Allow(w.Principal, w.Mutation.Table, w.Mutation.Op); err != nil {
-		return Result{}, err
+	for _, op := range w.Mutation.Operations() {
+		if err := auth.Allow(w.Principal, w.Mutation.Table, op); err != nil {
+			return Result{}, err
+		}
 	}
 	result, err := g.write(ctx, w)
 	if refused := asRefused(err); refused != nil && w.Once.Key != "" {

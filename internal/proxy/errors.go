@@ -120,6 +120,9 @@ func refusedFault(r *gate.Refused) *fault {
 func statementFault(wrong *statement.Fault) *fault {
 	f := &fault{status: http.StatusBadRequest, slug: string(wrong.Code), detail: wrong.Detail,
 		column: wrong.Column, parameter: wrong.Parameter}
+	if wrong.Code == statement.NoConflictKey || wrong.Code == statement.NotInColumns {
+		f.status = http.StatusUnprocessableEntity
+	}
 	if wrong.Code == statement.UnknownColumn {
 		f.status, f.code = http.StatusUnprocessableEntity, "PGRST204"
 		if wrong.Parameter != "" {
@@ -143,6 +146,8 @@ var sqlStates = map[string]struct {
 	"23514": {http.StatusUnprocessableEntity, "check_violation", false},
 	"22":    {http.StatusUnprocessableEntity, "invalid_value", false},
 	"428C9": {http.StatusUnprocessableEntity, "generated_column", false},
+	"21000": {http.StatusUnprocessableEntity, "same_row_twice", false},
+	"42P10": {http.StatusUnprocessableEntity, "no_conflict_key", false},
 	"44000": {http.StatusUnprocessableEntity, "check_option_violation", false},
 	"55000": {http.StatusUnprocessableEntity, "not_updatable", false},
 	"42883": {http.StatusUnprocessableEntity, "operator_not_possible", false},

@@ -20,11 +20,13 @@ type restQuery struct {
 	limit   int64 // -1: none given
 	offset  int64
 	all     bool
+	insert  []string // columns: what every inserted row gets; nil: not given
+	target  []string // on_conflict: the unique key to collide on; nil: not given
 }
 
 // Reserved names of PostgREST's grammar that this version has no meaning for.
 // Taking them for column names would be a wider write than asked for.
-var unsupportedParameters = []string{"and", "or", "not.and", "not.or", "columns", "on_conflict"}
+var unsupportedParameters = []string{"and", "or", "not.and", "not.or"}
 
 // parseRestQuery reads the query string. allowed names the parameters, beside
 // filters, that mean something for this call; others are errors.
@@ -58,7 +60,7 @@ func parseRestQuery(raw string, maxFilters int, allowed ...string) (restQuery, e
 	return q, nil
 }
 
-var reservedParameters = []string{"select", "order", "limit", "offset", "all"}
+var reservedParameters = []string{"select", "order", "limit", "offset", "all", "columns", "on_conflict"}
 
 func (q *restQuery) setReserved(name, value string) (err error) {
 	switch name {
@@ -70,6 +72,10 @@ func (q *restQuery) setReserved(name, value string) (err error) {
 		q.limit, err = parseCount(name, value)
 	case "offset":
 		q.offset, err = parseCount(name, value)
+	case "columns":
+		q.insert, err = parseNames(name, value)
+	case "on_conflict":
+		q.target, err = parseNames(name, value)
 	case "all":
 		if value != "true" {
 			return badParameter(name, "all can only be true")
@@ -201,6 +207,19 @@ func parseSelect(text string) (statement.Columns, error) {
 		columns.Names = append(columns.Names, name)
 	}
 	return columns, nil
+}
+
+// parseNames reads a list of column names, each once.
+func parseNames(parameter, text string) ([]string, error) {
+	var names []string
+	for _, name := range splitOutside(text, ',') {
+		name = unquote(strings.TrimSpace(name))
+		if name == "" || slices.Contains(names, name) {
+			return nil, badParameter(parameter, "a column is empty or named twice")
+		}
+		names = append(names, name)
+	}
+	return names, nil
 }
 
 func parseOrder(text string) ([]statement.OrderTerm, error) {

@@ -13,6 +13,8 @@ type preferences struct {
 	maxAffected int64  // -1: no bound
 	count       bool
 	strict      bool
+	resolution  string // merge-duplicates, ignore-duplicates; "" none
+	missing     string // default, null; "" as the call has it
 	applied     []string
 	unknown     []string
 }
@@ -53,7 +55,11 @@ func (p *preferences) set(name, value string) error {
 		p.count = true
 	case pair == "handling=strict":
 		p.strict = true
-	case pair == "handling=lenient", pair == "missing=default", pair == "tx=commit":
+	case pair == "resolution=merge-duplicates", pair == "resolution=ignore-duplicates":
+		p.resolution = value
+	case pair == "missing=default", pair == "missing=null":
+		p.missing = value
+	case pair == "handling=lenient", pair == "tx=commit":
 	case name == "max-affected":
 		n, err := strconv.ParseUint(value, 10, 62)
 		if err != nil {
@@ -67,6 +73,14 @@ func (p *preferences) set(name, value string) error {
 		return nil
 	}
 	p.applied = append(p.applied, name+"="+value)
+	return nil
+}
+
+// forNoInsert returns an error if something is preferred that only an insert has.
+func (p preferences) forNoInsert() error {
+	if p.resolution != "" || p.missing == "null" {
+		return badPreference("resolution and missing=null are for inserts")
+	}
 	return nil
 }
 

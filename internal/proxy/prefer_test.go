@@ -24,7 +24,7 @@ func TestPrefer(t *testing.T) {
 	for _, prefer := range []string{
 		"tx=rollback", "TX=rollback", "tx = rollback", `tx="rollback"`, "tx=Rollback", "tx", "tx=", "tx=rollback; foo=bar",
 		"return=minimal, tx=rollback", "respond-async,tx=rollback", "handling=lenient, tx=rollback",
-		"resolution=merge-duplicates", "resolution=ignore-duplicates", "Resolution=merge-duplicates",
+		"resolution=replace", "resolution", "resolution=merge-duplicates, resolution=ignore-duplicates",
 		"timezone=Europe/Berlin", "missing=null", "count=planned", "count=estimated", "return=everything", "return",
 		"handling=sloppy", "max-affected=-1", "max-affected=x", "max-affected=", "max-affected", "max-affected=1.5",
 		"max-affected=9223372036854775808", "return=minimal, return=representation", "Return=minimal, return=minimal",

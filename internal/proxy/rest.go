@@ -44,6 +44,9 @@ func (s *Server) decodeRead(r *http.Request, tables *catalog.Snapshot, name stri
 	if prefer, err = parsePrefer(r.Header); err != nil {
 		return q, prefer, err
 	}
+	if err := prefer.forNoInsert(); err != nil {
+		return q, prefer, err
+	}
 	parsed, err := parseRestQuery(r.URL.RawQuery, s.Limits.Filters, "select", "order", "limit", "offset")
 	if err != nil {
 		return q, prefer, err
@@ -135,7 +138,7 @@ func (s *Server) decodeWrite(r *http.Request, tables *catalog.Snapshot, name str
 	if err := errors.Join(err, checkAccept(r.Header)); err != nil {
 		return write, prefer, err
 	}
-	digest, err := s.decodeMutation(r, &m)
+	digest, err := s.decodeMutation(r, &m, prefer)
 	if err != nil {
 		return write, prefer, err
 	}
@@ -154,16 +157,19 @@ func (s *Server) decodeWrite(r *http.Request, tables *catalog.Snapshot, name str
 }
 
 // decodeMutation reads the query string and, where there is one, the body.
-func (s *Server) decodeMutation(r *http.Request, m *statement.Mutation) (digest string, err error) {
+func (s *Server) decodeMutation(r *http.Request, m *statement.Mutation, prefer preferences) (digest string, err error) {
 	allowed := []string{"select", "all"}
 	if m.Op == catalog.Insert {
-		allowed = []string{"select"}
+		allowed = []string{"select", "columns", "on_conflict"}
 	}
 	query, err := parseRestQuery(r.URL.RawQuery, s.Limits.Filters, allowed...)
 	if err != nil {
 		return "", err
 	}
 	m.Filters, m.All, m.Return = query.filters, query.all, query.columns
+	if err := decodeInsert(m, query, prefer); err != nil {
+		return "", err
+	}
 	if err := m.Return.Check(m.Table); err != nil {
 		return "", err // even if nothing is to be returned
 	}
@@ -189,6 +195,26 @@ func (s *Server) decodeMutation(r *http.Request, m *statement.Mutation) (digest 
 	m.Rows = rows
 	sum := sha256.Sum256(body)
 	return hex.EncodeToString(sum[:]), nil
+}
+
+// decodeInsert takes what only an insert may say: which columns every row gets,
+// and what to do about rows that are there already.
+func decodeInsert(m *statement.Mutation, query restQuery, prefer preferences) error {
+	switch {
+	case m.Op != catalog.Insert:
+		return prefer.forNoInsert()
+	case query.target != nil && prefer.resolution == "":
+		return badParameter("on_conflict", "on_conflict needs Prefer: resolution=merge-duplicates or ignore-duplicates")
+	case prefer.missing == "null" && query.insert == nil:
+		return badPreference("missing=null needs columns: which ones a row misses")
+	}
+	if prefer.missing != "default" {
+		m.Columns = query.insert
+	}
+	if prefer.resolution != "" {
+		m.Upsert = &statement.Upsert{Target: query.target, Merge: prefer.resolution == "merge-duplicates"}
+	}
+	return nil
 }
 
 func tableOf(tables *catalog.Snapshot, h http.Header, profile, name string) (*catalog.Table, error) {

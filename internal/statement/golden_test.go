@@ -45,6 +45,11 @@ func TestTextOfStatements(t *testing.T) {
 			[]statement.Statement{{SQL: deleteText,
 				Args: []any{"A", "2026-01-01", "k", "A", "2026-01-01", `{"1","2\"\\"}`, "k", "k", int64(99)}}},
 		},
+		"Upsert": {
+			statement.Mutation{Op: catalog.Insert, Table: table, Rows: []statement.Row{row}, MaxAffected: -1,
+				Upsert: &statement.Upsert{Target: []string{"sku", "day"}, Merge: true}},
+			[]statement.Statement{{SQL: upsertText, Args: []any{`[{"the note":"x","n":1}]`, "k", "k"}}},
+		},
 		"DeleteUnderALockForTheWholeTable": {
 			statement.Mutation{Op: catalog.Delete, Table: whole, All: true, MaxAffected: -1},
 			[]statement.Statement{{SQL: wholeText, Args: []any{"k", "k", "k"}}},
@@ -158,6 +163,20 @@ SELECT a.affected, a.json,
   FROM (SELECT count(*) AS affected,
                NULL::pg_catalog.text AS json,
                count(*) FILTER (WHERE ('stock') COLLATE pg_catalog."C" IS DISTINCT FROM $3::pg_catalog.text) AS uncovered
+          FROM w) AS a`
+
+const upsertText = `WITH w AS (
+  INSERT INTO "public"."stock" AS t ("n", "the note")
+  SELECT b."n", b."the note" FROM json_to_recordset($1::pg_catalog.json) AS b("n" numeric, "the note" text)
+  ON CONFLICT ("sku", "day") DO UPDATE SET "n" = EXCLUDED."n", "the note" = EXCLUDED."the note"
+   WHERE fencegate.check_covered(('it''s:' || t."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(t."day") #>> '{}') || '') COLLATE pg_catalog."C" = $2::pg_catalog.text)
+  RETURNING t."sku", t."day")
+SELECT a.affected, a.json,
+       CASE WHEN fencegate.check_rows(true, a.uncovered, a.affected, NULL)
+            THEN NULL::pg_catalog.int8 END
+  FROM (SELECT count(*) AS affected,
+               NULL::pg_catalog.text AS json,
+               count(*) FILTER (WHERE ('it''s:' || w."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(w."day") #>> '{}') || '') COLLATE pg_catalog."C" IS DISTINCT FROM $3::pg_catalog.text) AS uncovered
           FROM w) AS a`
 
 const queryText = `SELECT count(*), fencegate.check_size(string_agg(row_to_json(w.*)::pg_catalog.text, ','), $2), (SELECT count(*) FROM "public"."stock" AS t

@@ -3,59 +3,11 @@ package statement
 import (
 	"bytes"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/fencegate/fencegate/internal/catalog"
 	"github.com/fencegate/fencegate/internal/lease"
 )
-
-// buildInserts makes one statement of each run of rows that name the same
-// columns: an absent member takes the column's default, which only a column
-// list without it expresses.
-func buildInserts(m Mutation, key lease.Key) ([]Statement, error) {
-	var statements []Statement
-	for rows := m.Rows; len(rows) > 0; {
-		run := sameColumns(rows)
-		statements = append(statements, buildInsert(m, rows[:run], key))
-		rows = rows[run:]
-	}
-	return statements, nil
-}
-
-// sameColumns counts the leading rows that one INSERT can take. DEFAULT VALUES
-// makes one row only.
-func sameColumns(rows []Row) int {
-	first := sorted(rows[0].Names)
-	if len(first) == 0 {
-		return 1
-	}
-	for i, row := range rows[1:] {
-		if !slices.Equal(first, sorted(row.Names)) {
-			return i + 1
-		}
-	}
-	return len(rows)
-}
-
-func sorted(names []string) []string {
-	return slices.Sorted(slices.Values(names))
-}
-
-func buildInsert(m Mutation, rows []Row, key lease.Key) Statement {
-	var b builder
-	names := sorted(rows[0].Names)
-	fmt.Fprintf(&b, "WITH w AS (\n  INSERT INTO %s AS t ", tableName(m.Table))
-	if len(names) == 0 {
-		b.WriteString("DEFAULT VALUES")
-	} else {
-		fmt.Fprintf(&b, "(%s)\n  SELECT %s FROM json_to_recordset(%s::pg_catalog.json) AS b(%s)",
-			identList("", names), strings.Join(values(m.Table, names), ", "), b.param(arrayOf(rows)), typedList(m.Table, names))
-	}
-	fmt.Fprintf(&b, "\n  RETURNING %s)", returning(m))
-	answer(&b, m, key, "")
-	return b.statement()
-}
 
 func buildUpdate(m Mutation, key lease.Key) ([]Statement, error) {
 	row := m.Rows[0]

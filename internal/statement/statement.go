@@ -31,12 +31,23 @@ type Mutation struct {
 	Table   *catalog.Table
 	Rows    []Row    // Insert: one or more; Update: exactly one
 	Filters []Filter // Update and Delete; all must hold
-	All     bool     // allows Update and Delete without filters
-	Return  Columns  // the zero value returns nothing
+	// Insert: the columns that every row gets, absent members as NULL. Nil: each
+	// row decides for itself, absent members take the default.
+	Columns []string
+	// Insert: what to do about rows that are there already. Nil: an error.
+	Upsert *Upsert
+	All    bool    // allows Update and Delete without filters
+	Return Columns // the zero value returns nothing
 	// MaxAffected bounds the rows that Update and Delete touch; negative: no bound.
 	MaxAffected int64
 	MaxBytes    int64 // of what is returned
 	Keep        Keep
+}
+
+// Upsert resolves rows that collide on a unique key.
+type Upsert struct {
+	Target []string // columns of the unique key; nil: the primary key
+	Merge  bool     // update the row that is there; false: leave it
 }
 
 // Keep makes a statement store what it answers under an idempotency key that
@@ -44,6 +55,15 @@ type Mutation struct {
 type Keep struct {
 	Principal string
 	Key       string
+}
+
+// Operations lists everything that m may do to its table: an upsert that merges
+// updates as well.
+func (m Mutation) Operations() []catalog.Operation {
+	if m.Upsert != nil && m.Upsert.Merge {
+		return []catalog.Operation{m.Op, catalog.Update}
+	}
+	return []catalog.Operation{m.Op}
 }
 
 // Row is one JSON object of a request: its members' names in the order they
@@ -99,6 +119,8 @@ const (
 	FilterRequired Code = "filter_required" // an update or delete of every row
 	ScopeNotPinned Code = "lock_scope_not_pinned"
 	EmptyBody      Code = "empty_body"
+	NoConflictKey  Code = "no_conflict_key" // an upsert without a unique key to collide on
+	NotInColumns   Code = "not_in_columns"  // a member beside the listed columns
 )
 
 // ErrNotPinned is wrapped by a fault of kind ScopeNotPinned.
@@ -151,6 +173,9 @@ func checkColumns(m Mutation) error {
 				return err
 			}
 		}
+	}
+	if err := checkInsertColumns(m); err != nil {
+		return err
 	}
 	if err := m.Return.Check(m.Table); err != nil {
 		return err

@@ -2,6 +2,7 @@
 DROP TABLE fencegate.refusals, fencegate.grants, fencegate.marks;
 DROP FUNCTION
     fencegate.check_size(text, bigint),
+    fencegate.check_covered(boolean),
     fencegate.check_rows(boolean, bigint, bigint, bigint),
     fencegate.release_mark(text, text, bigint, text),
     fencegate.raise_mark(text, text, bigint, text, text),

@@ -296,6 +296,16 @@ BEGIN
     RETURN true;
 END $$;
 
+-- Called for each row that an upsert would change, as it was: raises FG002 when
+-- it lies outside the lock key. A mere condition would skip the row silently.
+CREATE FUNCTION fencegate.check_covered(p_covered boolean) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    IF p_covered IS NOT TRUE THEN
+        RAISE EXCEPTION 'a row is not covered by the lock key' USING ERRCODE = 'FG002';
+    END IF;
+    RETURN true;
+END $$;
+
 -- Passes an answer's text on, or raises FG007 when it is larger than allowed.
 CREATE FUNCTION fencegate.check_size(p_text text, p_max_bytes bigint) RETURNS text LANGUAGE plpgsql VOLATILE AS $$
 BEGIN

@@ -1,0 +1,121 @@
+package statement
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fencegate/fencegate/internal/lease"
+)
+
+// buildInserts makes one statement of each run of rows that name the same
+// columns: an absent member takes the column's default, which only a column
+// list without it expresses.
+func buildInserts(m Mutation, key lease.Key) ([]Statement, error) {
+	if m.Columns != nil {
+		s, err := buildInsert(m, m.Rows, m.Columns, key)
+		return []Statement{s}, err
+	}
+	var statements []Statement
+	for rows := m.Rows; len(rows) > 0; {
+		run := sameColumns(rows)
+		s, err := buildInsert(m, rows[:run], sorted(rows[0].Names), key)
+		if err != nil {
+			return nil, err
+		}
+		statements = append(statements, s)
+		rows = rows[run:]
+	}
+	return statements, nil
+}
+
+// sameColumns counts the leading rows that one INSERT can take. DEFAULT VALUES
+// makes one row only.
+func sameColumns(rows []Row) int {
+	first := sorted(rows[0].Names)
+	if len(first) == 0 {
+		return 1
+	}
+	for i, row := range rows[1:] {
+		if !slices.Equal(first, sorted(row.Names)) {
+			return i + 1
+		}
+	}
+	return len(rows)
+}
+
+func sorted(names []string) []string {
+	return slices.Sorted(slices.Values(names))
+}
+
+func buildInsert(m Mutation, rows []Row, names []string, key lease.Key) (Statement, error) {
+	var b builder
+	fmt.Fprintf(&b, "WITH w AS (\n  INSERT INTO %s AS t ", tableName(m.Table))
+	if len(names) == 0 {
+		b.WriteString("DEFAULT VALUES")
+	} else {
+		fmt.Fprintf(&b, "(%s)\n  SELECT %s FROM json_to_recordset(%s::pg_catalog.json) AS b(%s)",
+			identList("", names), strings.Join(values(m.Table, names), ", "), b.param(arrayOf(rows)), typedList(m.Table, names))
+	}
+	if err := onConflict(&b, m, names, key); err != nil {
+		return Statement{}, err
+	}
+	fmt.Fprintf(&b, "\n  RETURNING %s)", returning(m))
+	answer(&b, m, key, "")
+	return b.statement(), nil
+}
+
+// onConflict writes what happens to a row that is there already. Its old self
+// must be covered by the key as well as its new one, which answer checks.
+func onConflict(b *builder, m Mutation, names []string, key lease.Key) error {
+	if m.Upsert == nil {
+		return nil
+	}
+	target := m.Upsert.Target
+	if target == nil {
+		target = m.Table.PrimaryKey
+	}
+	switch {
+	case len(target) == 0:
+		return &Fault{Code: NoConflictKey, Parameter: "on_conflict",
+			Detail: fmt.Sprintf("table %q has no primary key: name the columns of a unique key in on_conflict", m.Table.Name)}
+	case m.Upsert.Merge && len(names) == 0:
+		return &Fault{Code: EmptyBody, Detail: "a row has no members: nothing to merge"}
+	}
+	fmt.Fprintf(b, "\n  ON CONFLICT (%s) DO ", identList("", target))
+	if !m.Upsert.Merge {
+		b.WriteString("NOTHING")
+		return nil
+	}
+	assignments := make([]string, len(names))
+	for i, name := range names {
+		assignments[i] = ident(name) + " = EXCLUDED." + ident(name)
+	}
+	fmt.Fprintf(b, "UPDATE SET %s\n   WHERE fencegate.check_covered(%s = %s::pg_catalog.text)",
+		strings.Join(assignments, ", "), rendered(m.Table, columnOf("t")), b.param(string(key)))
+	return nil
+}
+
+func checkInsertColumns(m Mutation) error {
+	for _, name := range m.Columns {
+		if err := known(m.Table, name, "columns"); err != nil {
+			return err
+		}
+	}
+	if m.Upsert != nil {
+		for _, name := range m.Upsert.Target {
+			if err := known(m.Table, name, "on_conflict"); err != nil {
+				return err
+			}
+		}
+	}
+	for _, row := range m.Rows {
+		for _, name := range row.Names {
+			if m.Columns != nil && !slices.Contains(m.Columns, name) {
+				return &Fault{Code: NotInColumns, Column: name, Parameter: "columns",
+					Detail: fmt.Sprintf("a row has the member %q, which columns does not list", name)}
+			}
+		}
+	}
+	return nil
+}
