@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fencegate/fencegate/internal/statement"
 	"github.com/fencegate/fencegate/internal/testenv"
 )
 
@@ -35,35 +36,66 @@ func TestRead(t *testing.T) {
 	}
 
 	for filter, want := range map[string]string{
-		"sku=eq.SKU-1":                                 "SKU-1",
-		"sku=neq.SKU-1":                                "SKU-2|SKU-3",
-		"available=gt.4":                               "SKU-1",
-		"available=gte.4":                              "SKU-1|SKU-2",
-		"available=lt.4":                               "SKU-3",
-		"available=lte.4":                              "SKU-2|SKU-3",
-		"available=not.gt.4":                           "SKU-2|SKU-3",
-		"available=gte.2&available=lt.10":              "SKU-2|SKU-3",
-		"sku=in.(SKU-1,SKU-3)":                         "SKU-1|SKU-3",
-		"sku=not.in.(SKU-1,SKU-3)":                     "SKU-2",
-		"available=in.(4,10)":                          "SKU-1|SKU-2",
-		`sku=in.("SKU-1")`:                             "SKU-1",
-		"sku=in.()":                                    "",
-		"sku=not.in.()":                                "SKU-1|SKU-2|SKU-3",
-		"attributes=is.null":                           "SKU-3",
-		"attributes=is.not_null":                       "SKU-1|SKU-2",
-		"attributes=not.is.null":                       "SKU-1|SKU-2",
-		"description=eq.Milk+jug":                      "SKU-2",
-		"description=eq.Milk%20jug":                    "SKU-2",
-		"description=eq.Espresso%20cup,%20white":       "SKU-1",
-		"sku=eq.null":                                  "",
-		"unit_price=eq.6.9":                            "SKU-1",
-		`%22sku%22=eq.SKU-1`:                           "SKU-1",
-		"updated_at=gt.2000-01-01T00:00:00%2B00:00":    "SKU-1|SKU-2|SKU-3",
-		"sku=eq.SKU-1&&":                               "SKU-1",
-		"warehouse=eq.MUC&sku=gt.SKU-1&sku=lt.SKU-3":   "SKU-2",
-		"sku=in.(SKU-1,%22%22,%22a%2Cb%22)":            "SKU-1",
-		"description=eq.eq.x":                          "",
-		"description=in.(%22Espresso+cup%2C+white%22)": "SKU-1",
+		"sku=eq.SKU-1":                               "SKU-1",
+		"sku=neq.SKU-1":                              "SKU-2|SKU-3",
+		"available=gt.4":                             "SKU-1",
+		"available=gte.4":                            "SKU-1|SKU-2",
+		"available=lt.4":                             "SKU-3",
+		"available=lte.4":                            "SKU-2|SKU-3",
+		"available=not.gt.4":                         "SKU-2|SKU-3",
+		"available=gte.2&available=lt.10":            "SKU-2|SKU-3",
+		"sku=in.(SKU-1,SKU-3)":                       "SKU-1|SKU-3",
+		"sku=not.in.(SKU-1,SKU-3)":                   "SKU-2",
+		"available=in.(4,10)":                        "SKU-1|SKU-2",
+		`sku=in.("SKU-1")`:                           "SKU-1",
+		"sku=in.()":                                  "",
+		"sku=not.in.()":                              "SKU-1|SKU-2|SKU-3",
+		"attributes=is.null":                         "SKU-3",
+		"attributes=is.not_null":                     "SKU-1|SKU-2",
+		"attributes=not.is.null":                     "SKU-1|SKU-2",
+		"description=eq.Milk+jug":                    "SKU-2",
+		"description=eq.Milk%20jug":                  "SKU-2",
+		"description=eq.Espresso%20cup,%20white":     "SKU-1",
+		"sku=eq.null":                                "",
+		"unit_price=eq.6.9":                          "SKU-1",
+		`%22sku%22=eq.SKU-1`:                         "SKU-1",
+		"updated_at=gt.2000-01-01T00:00:00%2B00:00":  "SKU-1|SKU-2|SKU-3",
+		"sku=eq.SKU-1&&":                             "SKU-1",
+		"warehouse=eq.MUC&sku=gt.SKU-1&sku=lt.SKU-3": "SKU-2",
+		"sku=in.(SKU-1,%22%22,%22a%2Cb%22)":          "SKU-1",
+		"description=eq.eq.x":                        "",
+		"sku=like.*-1":                               "SKU-1",
+		"sku=like.sku*":                              "",
+		"sku=ilike.sku*":                             "SKU-1|SKU-2|SKU-3",
+		"sku=not.like.%25-1":                         "SKU-2|SKU-3",
+		"sku=match.[12]$":                            "SKU-1|SKU-2",
+		"sku=match.^sku":                             "",
+		"sku=imatch.^sku":                            "SKU-1|SKU-2|SKU-3",
+		"attributes=isdistinct.{}":                   "SKU-1|SKU-2|SKU-3",
+		"sku=not.isdistinct.SKU-2":                   "SKU-2",
+		"attributes=cs.{}":                           "SKU-1|SKU-2",
+		"attributes=not.cd.{}":                       "SKU-1|SKU-2",
+		"sku=eq(any).{SKU-1,SKU-3}":                  "SKU-1|SKU-3",
+		"available=gt(all).{2,3}":                    "SKU-1|SKU-2",
+		"sku=like(any).{*1,*2}":                      "SKU-1|SKU-2",
+		"sku=not.ilike(any).{*1,*2}":                 "SKU-3",
+		"sku=imatch(all).{sku,3}":                    "SKU-3",
+		"description=fts.milk":                       "SKU-2",
+		"description=fts(english).jugs":              "SKU-2",
+		"description=plfts(english).white+cups":      "SKU-1",
+		"description=phfts(english).milk+jugs":       "SKU-2",
+		"description=wfts(english).jug+or+cup":       "SKU-1|SKU-2",
+		"or=(sku.eq.SKU-1,sku.eq.SKU-2)":             "SKU-1|SKU-2",
+		"or=(sku.eq.SKU-1,+sku.eq.SKU-2)":            "SKU-1|SKU-2",
+		"and=(sku.gt.SKU-1,available.gt.2)":          "SKU-2",
+		"not.or=(sku.eq.SKU-1,sku.eq.SKU-2)":         "SKU-3",
+		"not.and=(sku.gt.SKU-1,available.gt.2)":      "SKU-1|SKU-3",
+		"or=(attributes.is.null,not.and(sku.in.(SKU-1,%22SKU-3%22),available.gt.1))": "SKU-2|SKU-3",
+		"or=(description.eq.%22Espresso+cup,+white%22,%22sku%22.not.neq.SKU-3)":      "SKU-1|SKU-3",
+		"or=(sku.like(any).{*1,*2})&sku=neq.SKU-1":                                   "SKU-2",
+		"or=(description.fts(english).cups,description.eq.%22a%5C%22b%22)":           "SKU-1",
+		"and=(or(and(or(and(or(and(or(sku.eq.SKU-2))))))))":                          "SKU-2",
+		"description=in.(%22Espresso+cup%2C+white%22)":                               "SKU-1",
 	} {
 		t.Run("Filter/"+filter, func(t *testing.T) {
 			if got := ids(t, "/rest/inventory?select=sku&order=sku&"+filter); got != want {
@@ -186,8 +218,23 @@ func TestRead(t *testing.T) {
 		})
 	}
 
+	t.Run("EveryOperatorOnEveryTypeIsAnsweredOrRefused", func(t *testing.T) {
+		columns := strings.Fields("id i2 i4 i8 n f8 ok c3 v3 bit3 b j jb ta ia d ts u")
+		for _, op := range statement.Ops() {
+			for _, column := range columns {
+				for _, value := range []string{"1", "{1}", "(1)"} {
+					path := "/rest/kinds?" + column + "=" + op + "." + value
+					if answer := g.Do(t, testenv.Request{Path: path}); answer.Status != 200 && answer.Status != 400 && answer.Status != 422 {
+						t.Errorf("%s: %d %s", path, answer.Status, answer.Body)
+					}
+				}
+			}
+		}
+	})
+
 	t.Run("MoreFiltersThanAllowedAreRefused", func(t *testing.T) {
 		mustRefuse(t, g.Do(t, testenv.Request{Path: "/rest/inventory?" + strings.Repeat("sku=eq.x&", 4)}), want{status: 400, slug: "malformed_query", parameter: "sku"})
+		mustRefuse(t, g.Do(t, testenv.Request{Path: "/rest/inventory?sku=eq.x&or=(sku.eq.x,and(sku.eq.x,sku.eq.y))"}), want{status: 400, slug: "malformed_query", parameter: "or"})
 	})
 
 	t.Run("ValuesThatDontFitTheColumnAreRefused", func(t *testing.T) {
@@ -207,52 +254,75 @@ func TestRead(t *testing.T) {
 
 // badQueries are refused by reads and writes alike.
 var badQueries = map[string]want{
-	"nope=eq.1":                      {status: 422, slug: "unknown_column", code: "42703", parameter: "nope", column: "nope"},
-	"SKU=eq.SKU-1":                   {status: 422, slug: "unknown_column", code: "42703", column: "SKU"},
-	"ctid=eq.(0,1)":                  {status: 422, slug: "unknown_column"},
-	"select=sku,nope":                {status: 422, slug: "unknown_column", parameter: "select", column: "nope"},
-	"select=*,sku":                   {status: 422, slug: "unknown_column", parameter: "select"},
-	"select=sku,sku":                 {status: 400, slug: "malformed_query", parameter: "select"},
-	"select=sku,":                    {status: 400, slug: "malformed_query", parameter: "select"},
-	"select=a:sku":                   {status: 422, slug: "unknown_column"},
-	"select=sku::text":               {status: 422, slug: "unknown_column"},
-	"select=attributes-%3Eml":        {status: 422, slug: "unknown_column"},
-	"select=sku,order_lines(*)":      {status: 422, slug: "unknown_column"},
-	"select=available.sum()":         {status: 422, slug: "unknown_column"},
-	"select=count()":                 {status: 422, slug: "unknown_column"},
-	"select=sku&select=sku":          {status: 400, slug: "malformed_query", parameter: "select"},
-	"attributes-%3E%3Eml=eq.70":      {status: 422, slug: "unknown_column"},
-	"order_lines.sku=eq.x":           {status: 422, slug: "unknown_column"},
-	"sku=SKU-1":                      {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=":                           {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku":                            {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=eq":                         {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=not.":                       {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=not.eq":                     {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=not.not.eq.SKU-1":           {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=EQ.SKU-1":                   {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=like.SKU*":                  {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=ilike.sku*":                 {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=match.^SKU":                 {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=isdistinct.x":               {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=eq(any).{SKU-1}":            {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=fts.x":                      {status: 400, slug: "malformed_query", parameter: "sku"},
-	"attributes=cs.{}":               {status: 400, slug: "malformed_query", parameter: "attributes"},
-	"sku=is.NULL":                    {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=is.":                        {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=is.null,true":               {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=in.SKU-1":                   {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=in.":                        {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=in.(":                       {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=in.(SKU-1":                  {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=in.(SKU-1))":                {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=in.(%22SKU-1)":              {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=in.(%22SKU-1%22x)":          {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=in.(SKU%22-1)":              {status: 400, slug: "malformed_query", parameter: "sku"},
-	"and=(sku.eq.SKU-1)":             {status: 400, slug: "malformed_query", parameter: "and"},
-	"or=(sku.eq.SKU-1,sku.eq.SKU-2)": {status: 400, slug: "malformed_query", parameter: "or"},
-	"not.and=(sku.eq.SKU-1)":         {status: 400, slug: "malformed_query", parameter: "not.and"},
-	"not.or=(sku.eq.SKU-1)":          {status: 400, slug: "malformed_query", parameter: "not.or"},
+	"nope=eq.1":                    {status: 422, slug: "unknown_column", code: "42703", parameter: "nope", column: "nope"},
+	"SKU=eq.SKU-1":                 {status: 422, slug: "unknown_column", code: "42703", column: "SKU"},
+	"ctid=eq.(0,1)":                {status: 422, slug: "unknown_column"},
+	"select=sku,nope":              {status: 422, slug: "unknown_column", parameter: "select", column: "nope"},
+	"select=*,sku":                 {status: 422, slug: "unknown_column", parameter: "select"},
+	"select=sku,sku":               {status: 400, slug: "malformed_query", parameter: "select"},
+	"select=sku,":                  {status: 400, slug: "malformed_query", parameter: "select"},
+	"select=a:sku":                 {status: 422, slug: "unknown_column"},
+	"select=sku::text":             {status: 422, slug: "unknown_column"},
+	"select=attributes-%3Eml":      {status: 422, slug: "unknown_column"},
+	"select=sku,order_lines(*)":    {status: 422, slug: "unknown_column"},
+	"select=available.sum()":       {status: 422, slug: "unknown_column"},
+	"select=count()":               {status: 422, slug: "unknown_column"},
+	"select=sku&select=sku":        {status: 400, slug: "malformed_query", parameter: "select"},
+	"attributes-%3E%3Eml=eq.70":    {status: 422, slug: "unknown_column"},
+	"order_lines.sku=eq.x":         {status: 422, slug: "unknown_column"},
+	"sku=SKU-1":                    {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=":                         {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku":                          {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=eq":                       {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=not.":                     {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=not.eq":                   {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=not.not.eq.SKU-1":         {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=EQ.SKU-1":                 {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=is.NULL":                  {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=is.":                      {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=is.null,true":             {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=in.SKU-1":                 {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=in.":                      {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=in.(":                     {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=in.(SKU-1":                {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=in.(SKU-1))":              {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=in.(%22SKU-1)":            {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=in.(%22SKU-1%22x)":        {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=in.(SKU%22-1)":            {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=eq(any).SKU-1":            {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=eq(some).{SKU-1}":         {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=eq().SKU-1":               {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=neq(any).{SKU-1}":         {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=in(any).(SKU-1)":          {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=fts(any).{x}":             {status: 422, slug: "operator_not_possible", code: "42704"},
+	"sku=fts(1).x":                 {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=fts(a'b).x":               {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=regexp.x":                 {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=match.(":                  {status: 422, slug: "invalid_value", code: "2201B"},
+	"sku=fts.a+b":                  {status: 422, slug: "invalid_value", code: "42601"},
+	"available=fts.a":              {status: 422, slug: "operator_not_possible", code: "42883"},
+	"available=like.1*":            {status: 422, slug: "operator_not_possible", code: "42883"},
+	"available=sl.1":               {status: 422, slug: "type_mismatch", code: "42804"},
+	"sku=eq(any).{%22}":            {status: 422, slug: "invalid_value", code: "22P02"},
+	"or=":                          {status: 400, slug: "malformed_query", parameter: "or"},
+	"or=()":                        {status: 400, slug: "malformed_query", parameter: "or"},
+	"or=(sku.eq.x,)":               {status: 400, slug: "malformed_query", parameter: "or"},
+	"or=(sku.eq.x":                 {status: 400, slug: "malformed_query", parameter: "or"},
+	"or=sku.eq.x":                  {status: 400, slug: "malformed_query", parameter: "or"},
+	"or=(sku.eq.x))":               {status: 400, slug: "malformed_query", parameter: "or"},
+	"or=(sku.eq.x)(sku.eq.y)":      {status: 400, slug: "malformed_query", parameter: "or"},
+	"or=(sku)":                     {status: 400, slug: "malformed_query", parameter: "or"},
+	"or=(sku.eq)":                  {status: 400, slug: "malformed_query", parameter: "or"},
+	"or=(sku.is.NULL)":             {status: 400, slug: "malformed_query", parameter: "or"},
+	"or=(sku.in.SKU-1)":            {status: 400, slug: "malformed_query", parameter: "or"},
+	"or=(sku.eq.%22x)":             {status: 400, slug: "malformed_query", parameter: "or"},
+	"or=(sku.eq.%22x%22y)":         {status: 400, slug: "malformed_query", parameter: "or"},
+	"or=(sku.eq.x%22y%22)":         {status: 400, slug: "malformed_query", parameter: "or"},
+	"or=(sku.eq.f(x))":             {status: 400, slug: "malformed_query", parameter: "or"},
+	"not.or=(nope.eq.1)":           {status: 422, slug: "unknown_column", parameter: "not.or", column: "nope"},
+	"and=(or(sku.eq.x,nope.eq.1))": {status: 422, slug: "unknown_column", parameter: "and", column: "nope"},
+	"not.not.or=(sku.eq.x)":        {status: 400, slug: "malformed_query", parameter: "not.not.or"},
+	"and=(or(and(or(and(or(and(or(and(sku.eq.x)))))))))": {status: 400, slug: "malformed_query", parameter: "and"},
 	"columns=sku":                    {status: 400, slug: "malformed_query", parameter: "columns"},
 	"on_conflict=sku":                {status: 400, slug: "malformed_query", parameter: "on_conflict"},
 	"limit=-1":                       {status: 400, slug: "malformed_query", parameter: "limit"},
@@ -301,7 +371,7 @@ func TestWriteQuery(t *testing.T) {
 			pin = ""
 		}
 		for query, want := range badQueries {
-			isFilter := want.slug == "unknown_column" && !strings.HasPrefix(query, "select=")
+			isFilter := want.status == 422 && !strings.HasPrefix(query, "select=")
 			switch {
 			case query == "all=true" && method != http.MethodPost:
 				continue // means something there

@@ -135,7 +135,7 @@ func (s *Server) decodeMutation(r *http.Request, m *statement.Mutation) (digest 
 		return "", nil
 	}
 	if m.Op == catalog.Insert && len(m.Filters) > 0 {
-		return "", badParameter(m.Filters[0].Column, "an insert takes no filters")
+		return "", badParameter(m.Filters[0].Parameter(), "an insert takes no filters")
 	}
 	body, err := readBody(r)
 	if err != nil {

@@ -61,6 +61,23 @@ func TestTextOfStatements(t *testing.T) {
 		})
 	}
 
+	t.Run("Groups", func(t *testing.T) {
+		t.Parallel()
+		none := group(statement.Or, eq("sku", "A"), group(statement.And, eq("sku", "B"), notIn))
+		none.Not = true
+		got, err := statement.BuildQuery(statement.Query{Table: table, Columns: statement.Columns{All: true}, Filters: []statement.Filter{
+			none,
+			{Column: "the note", Op: statement.Like, Quantifier: statement.Any, Values: []string{"{a*}"}},
+			{Column: "the note", Op: "fts", Config: "english", Values: []string{"cup"}},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, []statement.Statement{got}, []statement.Statement{{SQL: groupsText,
+			Args: []any{"A", "B", `{"1","2\"\\"}`, "{a%}", "english", "cup", int64(0), int64(0), int64(0)}}})
+		prepare(t, pool, got)
+	})
+
 	t.Run("Query", func(t *testing.T) {
 		t.Parallel()
 		got, err := statement.BuildQuery(statement.Query{
@@ -170,3 +187,12 @@ const queryText = `SELECT count(*), fencegate.check_size(string_agg(row_to_json(
      AND t."n" IS NOT NULL
    ORDER BY t."n" DESC NULLS LAST, t."sku"
    LIMIT $3 OFFSET $4) AS w`
+
+const groupsText = `SELECT count(*), fencegate.check_size(string_agg(row_to_json(w.*)::pg_catalog.text, ','), $7), NULL::pg_catalog.int8
+  FROM (
+  SELECT t.*
+    FROM "public"."stock" AS t
+   WHERE NOT ((t."sku" = $1 OR (t."sku" = $2 AND NOT (t."n" = ANY ($3)))))
+     AND t."the note" ~~ ANY ($4)
+     AND pg_catalog.to_tsvector($5::pg_catalog.regconfig, t."the note") @@ pg_catalog.to_tsquery($5::pg_catalog.regconfig, $6::pg_catalog.text)
+   LIMIT $8 OFFSET $9) AS w`

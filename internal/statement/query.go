@@ -15,7 +15,7 @@ func BuildQuery(q Query) (Statement, error) {
 	if !q.Columns.All {
 		columns = identList("t.", q.Columns.Names)
 	}
-	conditions := where(&b, q.Filters)
+	conditions := where(&b, q.Table, q.Filters)
 	total := "NULL::pg_catalog.int8"
 	if q.Total {
 		total = fmt.Sprintf("(SELECT count(*) FROM %s AS t%s)", tableName(q.Table), conditions)
@@ -34,7 +34,7 @@ func (q Query) check() error {
 			return err
 		}
 	}
-	return checkFilters(q.Table, q.Filters)
+	return checkFilters(q.Table, q.Filters, "")
 }
 
 func (q Query) orderBy() string {

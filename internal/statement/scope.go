@@ -53,9 +53,11 @@ func pinned(b *builder, m Mutation) (string, error) {
 	}), nil
 }
 
+// pinOf finds the one form that pins a column: an eq that every row must meet,
+// whatever the other filters say.
 func pinOf(filters []Filter, column string) (Filter, bool) {
 	for _, f := range filters {
-		if f.Column == column && f.Op == Eq && !f.Not {
+		if f.Column == column && f.Op == Eq && !f.Not && f.Quantifier == "" {
 			return f, true
 		}
 	}

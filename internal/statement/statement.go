@@ -155,7 +155,7 @@ func checkColumns(m Mutation) error {
 	if err := m.Return.Check(m.Table); err != nil {
 		return err
 	}
-	return checkFilters(m.Table, m.Filters)
+	return checkFilters(m.Table, m.Filters, "")
 }
 
 // Check returns a *Fault for the first column that table does not have.
