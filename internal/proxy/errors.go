@@ -120,7 +120,10 @@ func refusedFault(r *gate.Refused) *fault {
 func statementFault(wrong *statement.Fault) *fault {
 	f := &fault{status: http.StatusBadRequest, slug: string(wrong.Code), detail: wrong.Detail,
 		column: wrong.Column, parameter: wrong.Parameter}
-	if wrong.Code == statement.UnknownColumn {
+	switch wrong.Code {
+	case statement.NotJSON:
+		f.status = http.StatusUnprocessableEntity
+	case statement.UnknownColumn:
 		f.status, f.code = http.StatusUnprocessableEntity, "PGRST204"
 		if wrong.Parameter != "" {
 			f.code = "42703"
@@ -147,6 +150,7 @@ var sqlStates = map[string]struct {
 	"55000": {http.StatusUnprocessableEntity, "not_updatable", false},
 	"42883": {http.StatusUnprocessableEntity, "operator_not_possible", false},
 	"42804": {http.StatusUnprocessableEntity, "type_mismatch", false},
+	"42846": {http.StatusUnprocessableEntity, "type_mismatch", false},
 	"42703": {http.StatusUnprocessableEntity, "unknown_column", false},
 	"42P01": {http.StatusNotFound, "unknown_table", false},
 	"42501": {http.StatusForbidden, "insufficient_privilege", false},

@@ -80,7 +80,9 @@ func (p *filterParser) leaf(column, text string, grouped bool) (f statement.Filt
 	if p.left--; p.left < 0 {
 		return f, p.bad("more filters than allowed")
 	}
-	f.Column = unquote(column)
+	if f.Column, f.Path, err = parseField(p.parameter, column); err != nil {
+		return f, err
+	}
 	words := leafPattern.FindStringSubmatch(text)
 	if words == nil || !statement.KnownOp(statement.FilterOp(words[2])) {
 		return f, p.bad("%q is not a filter on %q; write eq.<value>, with one of %s", text, column, strings.Join(statement.Ops(), " "))

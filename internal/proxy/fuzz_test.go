@@ -22,6 +22,7 @@ func FuzzQuery(f *testing.F) {
 		"%22limit%22=eq.1", "x=eq.a+b%2Bc", "=eq.", "x", "select=&select=", "x=in.(%22)", "%22\\=eq.1", "order=\"a",
 		"or=(a.eq.1,b.gt.2,and(c.is.null,not.or(d.in.(1,%22,%22),e.not.like.*x*)))", "not.and=(a.eq.%22x,)%22,b.cs.{1,2})", "or=()", "or=(a)", "and=((((",
 		"a=like(any).{a*,b}", "a=fts(english).x", "a=not.eq(all).{1}", "a=eq().1", "or=(and(or(and(or(and(or(and(or(a.eq.1)))))))))", "%22or%22=eq.1",
+		"a->b->>c=eq.1", "select=x:a->0->>b::text,*,%22q:%22:c", "order=a->>b.desc", "select=t(a,b)", "a->%22->%22=is.null", "select=a::int[]", "or=(a->%22.%22.eq.1)",
 	} {
 		f.Add(seed)
 	}
@@ -42,7 +43,25 @@ func FuzzQuery(f *testing.F) {
 				t.Fatalf("column %q", name)
 			}
 		}
+		for _, o := range q.columns.Outputs {
+			if !o.Star && (o.Name() == "" || o.Column == "" || !keepable(o.Name()+o.Column) || o.Cast != "" && !statement.KnownType(o.Cast)) {
+				t.Fatalf("output %+v", o)
+			}
+			checkPath(t, o.Path)
+		}
+		for _, term := range q.order {
+			checkPath(t, term.Path)
+		}
 	})
+}
+
+func checkPath(t *testing.T, path statement.Path) {
+	t.Helper()
+	for i, step := range path {
+		if step.Key == "" || !keepable(step.Key) || step.Text && i+1 < len(path) || i >= maxPath {
+			t.Fatalf("path %+v", path)
+		}
+	}
 }
 
 func checkFilter(t *testing.T, f statement.Filter, depth int) {
@@ -59,6 +78,7 @@ func checkFilter(t *testing.T, f statement.Filter, depth int) {
 	if !statement.KnownOp(f.Op) || f.Op != statement.In && len(f.Values) != 1 || f.Op == statement.Is && !statement.KnownIs(f.Values[0]) || f.Parts != nil {
 		t.Fatalf("filter %+v", f)
 	}
+	checkPath(t, f.Path)
 	if f.Quantifier != "" && !statement.Quantifiable(f.Op) || f.Config != "" && !statement.IsSearch(f.Op) {
 		t.Fatalf("modifier of %+v", f)
 	}

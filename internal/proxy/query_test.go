@@ -163,6 +163,47 @@ func TestRead(t *testing.T) {
 		}
 	})
 
+	t.Run("SelectNamesCastsAndEntersJSON", func(t *testing.T) {
+		exec(t, g, `INSERT INTO shop.kinds (id, j, jb, n, i4) VALUES ('S', '{"a": [{"b": 1.50}, "x"], "0": "zero"}', '{"a": [{"b": 1.50}, "x"], "0": "zero"}', 1.50, 7)`)
+		long := strings.Repeat("long", 30)
+		for list, want := range map[string]string{
+			`key:id`:                              `{"key":"S"}`,
+			`"a:b,\"c":id`:                        `{"a:b,\"c":"S"}`,
+			long + `1:id,` + long + `2:i4`:        `{"` + long + `1":"S","` + long + `2":7}`,
+			`n::text,i4::int8`:                    `{"n":"1.50","i4":7}`,
+			`i4::double precision`:                `{"i4":7}`,
+			`x:n::int`:                            `{"x":2}`,
+			`id,none:i8`:                          `{"id":"S","none":null}`,
+			`jb->a->0->b,j->a`:                    `{"b":1.50,"a":[{"b": 1.50}, "x"]}`,
+			`jb->a->-1`:                           `{"a":"x"}`,
+			`jb->0`:                               `{"jb":null}`,
+			`jb->"0"`:                             `{"0":"zero"}`,
+			`jb->a->0->>b,t:j->a->>1`:             `{"b":"1.50","t":"x"}`,
+			`jb->a->0->>b::numeric,k:jb->a::text`: `{"b":1.50,"k":"[{\"b\": 1.50}, \"x\"]"}`,
+			`jb->none->>a`:                        `{"a":null}`,
+			`id,again:id`:                         `{"id":"S","again":"S"}`,
+		} {
+			answer := g.Do(t, testenv.Request{Path: "/rest/kinds?id=eq.S&select=" + url.QueryEscape(list)})
+			if answer.Body != "["+want+"]" {
+				t.Errorf("%s: %s, not %s", list, answer.Body, want)
+			}
+		}
+		star := g.Do(t, testenv.Request{Path: "/rest/inventory?sku=eq.SKU-2&select=key:sku,*,attributes-%3E%3Eml"}).Body
+		if !strings.HasPrefix(star, `[{"key":"SKU-2","sku":"SKU-2","description":"Milk jug",`) || !strings.HasSuffix(star, `,"ml":"350"}]`) {
+			t.Errorf("%s", star)
+		}
+		mustRefuse(t, g.Do(t, testenv.Request{Path: "/rest/kinds?select=id::int"}), want{status: 422, slug: "invalid_value", code: "22P02"})
+		mustRefuse(t, g.Do(t, testenv.Request{Path: "/rest/kinds?select=i4::uuid"}), want{status: 422, slug: "type_mismatch", code: "42846"})
+		for order, want := range map[string]string{
+			"jb-%3Ea.nullslast&limit=1": "S", "j-%3Ea-%3E0-%3Eb.desc.nullslast&limit=1": "S", "jb-%3E%3Ea.asc.nullsfirst,id.desc&limit=1": "U",
+		} {
+			if got := ids(t, "/rest/kinds?select=id&order="+order); got != want {
+				t.Errorf("%s: %q, not %q", order, got, want)
+			}
+		}
+		exec(t, g, `DELETE FROM shop.kinds WHERE id = 'S'`)
+	})
+
 	t.Run("PagesAreCounted", func(t *testing.T) {
 		for _, c := range []struct{ query, prefer, sku, contentRange string }{
 			{"limit=2", "", "SKU-1|SKU-2", "0-1/*"},
@@ -254,74 +295,104 @@ func TestRead(t *testing.T) {
 
 // badQueries are refused by reads and writes alike.
 var badQueries = map[string]want{
-	"nope=eq.1":                    {status: 422, slug: "unknown_column", code: "42703", parameter: "nope", column: "nope"},
-	"SKU=eq.SKU-1":                 {status: 422, slug: "unknown_column", code: "42703", column: "SKU"},
-	"ctid=eq.(0,1)":                {status: 422, slug: "unknown_column"},
-	"select=sku,nope":              {status: 422, slug: "unknown_column", parameter: "select", column: "nope"},
-	"select=*,sku":                 {status: 422, slug: "unknown_column", parameter: "select"},
-	"select=sku,sku":               {status: 400, slug: "malformed_query", parameter: "select"},
-	"select=sku,":                  {status: 400, slug: "malformed_query", parameter: "select"},
-	"select=a:sku":                 {status: 422, slug: "unknown_column"},
-	"select=sku::text":             {status: 422, slug: "unknown_column"},
-	"select=attributes-%3Eml":      {status: 422, slug: "unknown_column"},
-	"select=sku,order_lines(*)":    {status: 422, slug: "unknown_column"},
-	"select=available.sum()":       {status: 422, slug: "unknown_column"},
-	"select=count()":               {status: 422, slug: "unknown_column"},
-	"select=sku&select=sku":        {status: 400, slug: "malformed_query", parameter: "select"},
-	"attributes-%3E%3Eml=eq.70":    {status: 422, slug: "unknown_column"},
-	"order_lines.sku=eq.x":         {status: 422, slug: "unknown_column"},
-	"sku=SKU-1":                    {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=":                         {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku":                          {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=eq":                       {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=not.":                     {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=not.eq":                   {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=not.not.eq.SKU-1":         {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=EQ.SKU-1":                 {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=is.NULL":                  {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=is.":                      {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=is.null,true":             {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=in.SKU-1":                 {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=in.":                      {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=in.(":                     {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=in.(SKU-1":                {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=in.(SKU-1))":              {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=in.(%22SKU-1)":            {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=in.(%22SKU-1%22x)":        {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=in.(SKU%22-1)":            {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=eq(any).SKU-1":            {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=eq(some).{SKU-1}":         {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=eq().SKU-1":               {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=neq(any).{SKU-1}":         {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=in(any).(SKU-1)":          {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=fts(any).{x}":             {status: 422, slug: "operator_not_possible", code: "42704"},
-	"sku=fts(1).x":                 {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=fts(a'b).x":               {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=regexp.x":                 {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=match.(":                  {status: 422, slug: "invalid_value", code: "2201B"},
-	"sku=fts.a+b":                  {status: 422, slug: "invalid_value", code: "42601"},
-	"available=fts.a":              {status: 422, slug: "operator_not_possible", code: "42883"},
-	"available=like.1*":            {status: 422, slug: "operator_not_possible", code: "42883"},
-	"available=sl.1":               {status: 422, slug: "type_mismatch", code: "42804"},
-	"sku=eq(any).{%22}":            {status: 422, slug: "invalid_value", code: "22P02"},
-	"or=":                          {status: 400, slug: "malformed_query", parameter: "or"},
-	"or=()":                        {status: 400, slug: "malformed_query", parameter: "or"},
-	"or=(sku.eq.x,)":               {status: 400, slug: "malformed_query", parameter: "or"},
-	"or=(sku.eq.x":                 {status: 400, slug: "malformed_query", parameter: "or"},
-	"or=sku.eq.x":                  {status: 400, slug: "malformed_query", parameter: "or"},
-	"or=(sku.eq.x))":               {status: 400, slug: "malformed_query", parameter: "or"},
-	"or=(sku.eq.x)(sku.eq.y)":      {status: 400, slug: "malformed_query", parameter: "or"},
-	"or=(sku)":                     {status: 400, slug: "malformed_query", parameter: "or"},
-	"or=(sku.eq)":                  {status: 400, slug: "malformed_query", parameter: "or"},
-	"or=(sku.is.NULL)":             {status: 400, slug: "malformed_query", parameter: "or"},
-	"or=(sku.in.SKU-1)":            {status: 400, slug: "malformed_query", parameter: "or"},
-	"or=(sku.eq.%22x)":             {status: 400, slug: "malformed_query", parameter: "or"},
-	"or=(sku.eq.%22x%22y)":         {status: 400, slug: "malformed_query", parameter: "or"},
-	"or=(sku.eq.x%22y%22)":         {status: 400, slug: "malformed_query", parameter: "or"},
-	"or=(sku.eq.f(x))":             {status: 400, slug: "malformed_query", parameter: "or"},
-	"not.or=(nope.eq.1)":           {status: 422, slug: "unknown_column", parameter: "not.or", column: "nope"},
-	"and=(or(sku.eq.x,nope.eq.1))": {status: 422, slug: "unknown_column", parameter: "and", column: "nope"},
-	"not.not.or=(sku.eq.x)":        {status: 400, slug: "malformed_query", parameter: "not.not.or"},
+	"nope=eq.1":                             {status: 422, slug: "unknown_column", code: "42703", parameter: "nope", column: "nope"},
+	"SKU=eq.SKU-1":                          {status: 422, slug: "unknown_column", code: "42703", column: "SKU"},
+	"ctid=eq.(0,1)":                         {status: 422, slug: "unknown_column"},
+	"select=sku,nope":                       {status: 422, slug: "unknown_column", parameter: "select", column: "nope"},
+	"select=sku,sku":                        {status: 400, slug: "malformed_query", parameter: "select"},
+	"select=sku,":                           {status: 400, slug: "malformed_query", parameter: "select"},
+	"select=*,sku,*":                        {status: 400, slug: "malformed_query", parameter: "select"},
+	"select=sku,a:sku,sku":                  {status: 400, slug: "malformed_query", parameter: "select"},
+	"select=sku,sku:available":              {status: 400, slug: "malformed_query", parameter: "select"},
+	"select=*,sku":                          {status: 400, slug: "malformed_query", parameter: "select"},
+	"select=*,available:sku":                {status: 400, slug: "malformed_query", parameter: "select"},
+	"select=:sku":                           {status: 400, slug: "malformed_query", parameter: "select"},
+	"select=%22%22:sku":                     {status: 400, slug: "malformed_query", parameter: "select"},
+	"select=a:":                             {status: 400, slug: "malformed_query", parameter: "select"},
+	"select=sku::":                          {status: 400, slug: "malformed_query", parameter: "select"},
+	"select=sku::varchar(2)":                {status: 400, slug: "malformed_query", parameter: "select"},
+	"select=sku::char":                      {status: 400, slug: "malformed_query", parameter: "select"},
+	"select=sku::name":                      {status: 400, slug: "malformed_query", parameter: "select"},
+	"select=sku::pg_catalog.text":           {status: 400, slug: "malformed_query", parameter: "select"},
+	"select=sku::public.inventory":          {status: 400, slug: "malformed_query", parameter: "select"},
+	"select=sku::text::text":                {status: 400, slug: "malformed_query", parameter: "select"},
+	"select=sku::regclass":                  {status: 400, slug: "malformed_query", parameter: "select"},
+	"select=sku,order_lines(*)":             {status: 400, slug: "malformed_query", parameter: "select"},
+	"select=order_lines!inner(sku,line)":    {status: 400, slug: "malformed_query", parameter: "select"},
+	"select=...order_lines(sku)":            {status: 400, slug: "malformed_query", parameter: "select"},
+	"select=l:order_lines()":                {status: 400, slug: "malformed_query", parameter: "select"},
+	"select=available.sum()":                {status: 400, slug: "malformed_query", parameter: "select"},
+	"select=count()":                        {status: 400, slug: "malformed_query", parameter: "select"},
+	"select=sku,(":                          {status: 400, slug: "malformed_query", parameter: "select"},
+	"select=sku,%22":                        {status: 400, slug: "malformed_query", parameter: "select"},
+	"select=attributes-%3E":                 {status: 400, slug: "malformed_query", parameter: "select"},
+	"select=attributes-%3E%3Ea-%3Eb":        {status: 400, slug: "malformed_query", parameter: "select"},
+	"select=attributes-%3Ea-%3E%22%22":      {status: 400, slug: "malformed_query", parameter: "select"},
+	"select=sku-%3Ea":                       {status: 422, slug: "not_json", parameter: "select", column: "sku"},
+	"select=nope-%3Ea":                      {status: 422, slug: "unknown_column", parameter: "select", column: "nope"},
+	"select=x:nope":                         {status: 422, slug: "unknown_column", parameter: "select", column: "nope"},
+	"order=sku-%3Ea":                        {status: 422, slug: "not_json", parameter: "order", column: "sku"},
+	"order=attributes-%3E":                  {status: 400, slug: "malformed_query", parameter: "order"},
+	"order=attributes-%3Ea,attributes-%3Ea": {status: 400, slug: "malformed_query", parameter: "order"},
+	"sku-%3Ea=eq.1":                         {status: 422, slug: "not_json", parameter: "sku", column: "sku"},
+	"or=(sku-%3Ea.eq.1)":                    {status: 422, slug: "not_json", parameter: "or", column: "sku"},
+	"attributes-%3Eml=eq.x":                 {status: 422, slug: "invalid_value", code: "22P02"},
+	"attributes-%3E99999999999=eq.x":        {status: 422, slug: "invalid_value"},
+	"attributes-%3E%3E=eq.x":                {status: 400, slug: "malformed_query"},
+	"select=sku&select=sku":                 {status: 400, slug: "malformed_query", parameter: "select"},
+	"order_lines.sku=eq.x":                  {status: 422, slug: "unknown_column"},
+	"sku=SKU-1":                             {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=":                                  {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku":                                   {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=eq":                                {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=not.":                              {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=not.eq":                            {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=not.not.eq.SKU-1":                  {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=EQ.SKU-1":                          {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=is.NULL":                           {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=is.":                               {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=is.null,true":                      {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=in.SKU-1":                          {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=in.":                               {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=in.(":                              {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=in.(SKU-1":                         {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=in.(SKU-1))":                       {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=in.(%22SKU-1)":                     {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=in.(%22SKU-1%22x)":                 {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=in.(SKU%22-1)":                     {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=eq(any).SKU-1":                     {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=eq(some).{SKU-1}":                  {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=eq().SKU-1":                        {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=neq(any).{SKU-1}":                  {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=in(any).(SKU-1)":                   {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=fts(any).{x}":                      {status: 422, slug: "operator_not_possible", code: "42704"},
+	"sku=fts(1).x":                          {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=fts(a'b).x":                        {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=regexp.x":                          {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=match.(":                           {status: 422, slug: "invalid_value", code: "2201B"},
+	"sku=fts.a+b":                           {status: 422, slug: "invalid_value", code: "42601"},
+	"available=fts.a":                       {status: 422, slug: "operator_not_possible", code: "42883"},
+	"available=like.1*":                     {status: 422, slug: "operator_not_possible", code: "42883"},
+	"available=sl.1":                        {status: 422, slug: "type_mismatch", code: "42804"},
+	"sku=eq(any).{%22}":                     {status: 422, slug: "invalid_value", code: "22P02"},
+	"or=":                                   {status: 400, slug: "malformed_query", parameter: "or"},
+	"or=()":                                 {status: 400, slug: "malformed_query", parameter: "or"},
+	"or=(sku.eq.x,)":                        {status: 400, slug: "malformed_query", parameter: "or"},
+	"or=(sku.eq.x":                          {status: 400, slug: "malformed_query", parameter: "or"},
+	"or=sku.eq.x":                           {status: 400, slug: "malformed_query", parameter: "or"},
+	"or=(sku.eq.x))":                        {status: 400, slug: "malformed_query", parameter: "or"},
+	"or=(sku.eq.x)(sku.eq.y)":               {status: 400, slug: "malformed_query", parameter: "or"},
+	"or=(sku)":                              {status: 400, slug: "malformed_query", parameter: "or"},
+	"or=(sku.eq)":                           {status: 400, slug: "malformed_query", parameter: "or"},
+	"or=(sku.is.NULL)":                      {status: 400, slug: "malformed_query", parameter: "or"},
+	"or=(sku.in.SKU-1)":                     {status: 400, slug: "malformed_query", parameter: "or"},
+	"or=(sku.eq.%22x)":                      {status: 400, slug: "malformed_query", parameter: "or"},
+	"or=(sku.eq.%22x%22y)":                  {status: 400, slug: "malformed_query", parameter: "or"},
+	"or=(sku.eq.x%22y%22)":                  {status: 400, slug: "malformed_query", parameter: "or"},
+	"or=(sku.eq.f(x))":                      {status: 400, slug: "malformed_query", parameter: "or"},
+	"not.or=(nope.eq.1)":                    {status: 422, slug: "unknown_column", parameter: "not.or", column: "nope"},
+	"and=(or(sku.eq.x,nope.eq.1))":          {status: 422, slug: "unknown_column", parameter: "and", column: "nope"},
+	"not.not.or=(sku.eq.x)":                 {status: 400, slug: "malformed_query", parameter: "not.not.or"},
 	"and=(or(and(or(and(or(and(or(and(sku.eq.x)))))))))": {status: 400, slug: "malformed_query", parameter: "and"},
 	"columns=sku":                    {status: 400, slug: "malformed_query", parameter: "columns"},
 	"on_conflict=sku":                {status: 400, slug: "malformed_query", parameter: "on_conflict"},
@@ -407,7 +478,7 @@ func TestWriteQuery(t *testing.T) {
 	})
 
 	t.Run("AFilterThatNothingMatchesChangesNothing", func(t *testing.T) {
-		for _, filter := range []string{"available=gt.1000", "available=in.()", "sku=eq.SKU-2", "description=eq.Milk+jug"} {
+		for _, filter := range []string{"available=gt.1000", "available=in.()", "sku=eq.SKU-2", "description=eq.Milk+jug", "or=(available.lt.0,sku.eq.SKU-2)"} {
 			answer := g.Do(t, testenv.Request{Method: http.MethodPatch, Path: "/rest/inventory?sku=eq.SKU-1&" + filter,
 				Header: with(l, "Prefer", "return=representation"), Body: `{"available":1}`})
 			if answer.Status != 200 || answer.Body != "[]" || answer.Header.Get("Content-Range") != "*/*" {
@@ -422,6 +493,21 @@ func TestWriteQuery(t *testing.T) {
 			Header: with(l, "Prefer", "return=representation"), Body: `{"available":77}`})
 		if answer.Body != `[{"sku":"SKU-1","available":77}]` {
 			t.Errorf("%d %s", answer.Status, answer.Body)
+		}
+	})
+
+	t.Run("AWriteAnswersWhatIsSelected", func(t *testing.T) {
+		h := with(l, "Prefer", "return=representation")
+		for _, c := range []struct{ method, query, body, want string }{
+			{http.MethodPatch, "sku=eq.SKU-1&select=n:available::text,attributes-%3E%3Eml,unit_price", `{"available":78,"unit_price":6.9}`, `[{"n":"78","ml":"70","unit_price":6.90}]`},
+			{http.MethodPatch, "sku=eq.SKU-1&or=(available.gt.1,available.is.null)&attributes-%3Eml=eq.70&select=unit_price::int", `{"unit_price":6.9}`, `[{"unit_price":7}]`},
+			{http.MethodDelete, "sku=eq.SKU-1&select=key:sku", "", `[{"key":"SKU-1"}]`},
+			{http.MethodPost, "select=key:sku,available::float8", `{"sku":"SKU-1","available":3}`, `[{"key":"SKU-1","available":3}]`},
+		} {
+			answer := g.Do(t, testenv.Request{Method: c.method, Path: "/rest/inventory?" + c.query, Header: h, Body: c.body})
+			if answer.Body != c.want {
+				t.Errorf("%s %s: %d %s, not %s", c.method, c.query, answer.Status, answer.Body, c.want)
+			}
 		}
 	})
 

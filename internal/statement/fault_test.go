@@ -83,6 +83,10 @@ func TestFaults(t *testing.T) {
 			statement.Mutation{Op: catalog.Delete, Table: two, Filters: with(bin(statement.Neq, true))},
 			statement.Fault{Code: statement.ScopeNotPinned, Column: "bin", Parameter: "bin"},
 		},
+		"APathIntoText": {
+			statement.Mutation{Op: catalog.Delete, Table: two, Filters: append(pins, statement.Filter{Column: "sku", Path: statement.Path{{Key: "a"}}, Op: statement.Eq, Values: []string{"1"}})},
+			statement.Fault{Code: statement.NotJSON, Column: "sku", Parameter: "sku"},
+		},
 		"PinnedInsideAnd": {
 			statement.Mutation{Op: catalog.Delete, Table: two, Filters: with(group(statement.And, eq("bin", "1")))},
 			statement.Fault{Code: statement.ScopeNotPinned, Column: "bin", Parameter: "bin"},

@@ -14,6 +14,7 @@ type Filter struct {
 	Not        bool
 	Op         FilterOp
 	Column     string
+	Path       Path
 	Quantifier Quantifier // "" or, if Quantifiable, how the one array in Values is met
 	Config     string     // of a full text search; "": the database's default
 	Values     []string   // one; any number for In; the literal word for Is
@@ -30,7 +31,7 @@ func checkFilters(table *catalog.Table, filters []Filter, parameter string) erro
 		if f.group() {
 			err = checkFilters(table, f.Parts, cmp.Or(parameter, f.Parameter()))
 		} else {
-			err = known(table, f.Column, cmp.Or(parameter, f.Parameter()))
+			err = f.Path.check(table, f.Column, cmp.Or(parameter, f.Parameter()))
 		}
 		if err != nil {
 			return err
@@ -66,18 +67,18 @@ func (f Filter) sql(b *builder, table *catalog.Table) string {
 		return "(" + strings.Join(filterConditions(b, table, f.Parts), " "+strings.ToUpper(string(f.Op))+" ") + ")"
 	}
 	column, _ := table.Column(f.Column) // checkFilters has seen it
-	operand := "t." + ident(f.Column)
+	left := operand(b, column, f.Path)
 	switch {
 	case f.Op == In:
-		return operand + " = ANY (" + b.param(arrayLiteral(f.Values)) + ")"
+		return left + " = ANY (" + b.param(arrayLiteral(f.Values)) + ")"
 	case f.Op == Is:
-		return operand + " " + isWords[f.Values[0]]
+		return left + " " + isWords[f.Values[0]]
 	case IsSearch(f.Op):
-		return f.search(b, operand, column.KeyType == "tsvector")
+		return f.search(b, left, column.KeyType == "tsvector")
 	case f.Quantifier != "":
-		return fmt.Sprintf("%s %s %s (%s)", operand, infix[f.Op], strings.ToUpper(string(f.Quantifier)), b.param(f.Op.pattern(f.Values[0])))
+		return fmt.Sprintf("%s %s %s (%s)", left, infix[f.Op], strings.ToUpper(string(f.Quantifier)), b.param(f.Op.pattern(f.Values[0])))
 	}
-	return operand + " " + infix[f.Op] + " " + b.param(f.Op.pattern(f.Values[0]))
+	return left + " " + infix[f.Op] + " " + b.param(f.Op.pattern(f.Values[0]))
 }
 
 // search makes a document of any operand that is none yet, in the language of

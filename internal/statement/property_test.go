@@ -141,15 +141,39 @@ func drawRow(t *rapid.T, w world, least int) statement.Row {
 }
 
 func drawColumns(t *rapid.T, w world) statement.Columns {
-	switch rapid.IntRange(0, 2).Draw(t, "return") {
+	names := rapid.SliceOfNDistinct(rapid.SampledFrom(w.names), 1, len(w.names), rapid.ID[string])
+	switch rapid.IntRange(0, 3).Draw(t, "return") {
 	case 0:
 		return statement.Columns{}
 	case 1:
 		return statement.Columns{All: true}
+	case 2:
+		return statement.Columns{Names: names.Draw(t, "select")}
 	}
-	return statement.Columns{
-		Names: rapid.SliceOfNDistinct(rapid.SampledFrom(w.names), 1, len(w.names), rapid.ID[string]).Draw(t, "select"),
+	var outputs []statement.Output
+	for _, name := range names.Draw(t, "select") {
+		column, _ := w.table.Column(name)
+		outputs = append(outputs, statement.Output{
+			Column: name, Path: drawPath(t, column.Type), Alias: marker + name, Cast: rapid.SampledFrom([]string{"", "text", "varchar"}).Draw(t, "cast"),
+		})
 	}
+	if rapid.Bool().Draw(t, "star") {
+		outputs = append(outputs, statement.Output{Star: true})
+	}
+	return statement.Columns{Outputs: outputs}
+}
+
+func drawPath(t *rapid.T, typ string) (path statement.Path) {
+	if !strings.HasPrefix(typ, "json") {
+		return nil
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "arrows") {
+		path = append(path, statement.Step{Key: marker, Index: rapid.Bool().Draw(t, "index")})
+	}
+	if len(path) > 0 {
+		path[len(path)-1].Text = rapid.Bool().Draw(t, "as text")
+	}
+	return path
 }
 
 func drawFilters(t *rapid.T, w world) []statement.Filter {
@@ -169,7 +193,15 @@ func drawFilter(t *rapid.T, w world, depth int) statement.Filter {
 		Values: []string{marker + `f%*"{,\`},
 	}
 	column, _ := w.table.Column(f.Column)
-	f.Op = rapid.SampledFrom(operatorsOf(column.Type)).Draw(t, "operator")
+	f.Path = drawPath(t, column.Type)
+	typ := column.Type
+	if last := len(f.Path) - 1; last >= 0 {
+		typ = "jsonb"
+		if f.Path[last].Text {
+			typ = "text"
+		}
+	}
+	f.Op = rapid.SampledFrom(operatorsOf(typ)).Draw(t, "operator")
 	switch {
 	case f.Op == statement.Is:
 		f.Values = []string{rapid.SampledFrom([]string{"null", "not_null"}).Draw(t, "is")}
@@ -207,14 +239,17 @@ func operatorsOf(typ string) []statement.FilterOp {
 
 func drawQuery(t *rapid.T, w world) statement.Query {
 	columns := drawColumns(t, w)
-	columns.All = len(columns.Names) == 0
+	columns.All = len(columns.Names)+len(columns.Outputs) == 0
 	sortable := slices.DeleteFunc(slices.Clone(w.names), func(name string) bool {
 		column, _ := w.table.Column(name)
 		return column.Type == "json"
 	})
 	order := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) statement.OrderTerm {
+		name := rapid.SampledFrom(sortable).Draw(t, "column")
+		column, _ := w.table.Column(name)
 		return statement.OrderTerm{
-			Column: rapid.SampledFrom(sortable).Draw(t, "column"),
+			Column: name,
+			Path:   drawPath(t, column.Type),
 			Desc:   rapid.Bool().Draw(t, "desc"),
 			Nulls:  rapid.SampledFrom([]string{"", "first", "last"}).Draw(t, "nulls"),
 		}

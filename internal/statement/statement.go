@@ -53,12 +53,6 @@ type Row struct {
 	JSON  []byte
 }
 
-// Columns is what to return of each row. The zero value is nothing.
-type Columns struct {
-	All   bool
-	Names []string
-}
-
 // Query is one read of one table.
 type Query struct {
 	Table   *catalog.Table
@@ -72,9 +66,10 @@ type Query struct {
 	MaxBytes int64
 }
 
-// OrderTerm is one column to sort by.
+// OrderTerm is one column, or place in one, to sort by.
 type OrderTerm struct {
 	Column string
+	Path   Path
 	Desc   bool
 	Nulls  string // "", "first" or "last"
 }
@@ -99,6 +94,8 @@ const (
 	FilterRequired Code = "filter_required" // an update or delete of every row
 	ScopeNotPinned Code = "lock_scope_not_pinned"
 	EmptyBody      Code = "empty_body"
+	NotJSON        Code = "not_json"        // a path into a column of another type
+	NamedTwice     Code = "malformed_query" // two members of one name
 )
 
 // ErrNotPinned is wrapped by a fault of kind ScopeNotPinned.
@@ -156,16 +153,6 @@ func checkColumns(m Mutation) error {
 		return err
 	}
 	return checkFilters(m.Table, m.Filters, "")
-}
-
-// Check returns a *Fault for the first column that table does not have.
-func (c Columns) Check(table *catalog.Table) error {
-	for _, name := range c.Names {
-		if err := known(table, name, "select"); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func known(table *catalog.Table, column, parameter string) error {
