@@ -163,7 +163,6 @@ var sqlStates = map[string]struct {
 	"42704": {http.StatusUnprocessableEntity, "operator_not_possible", false},
 	"42725": {http.StatusUnprocessableEntity, "operator_not_possible", false},
 	"42P18": {http.StatusUnprocessableEntity, "operator_not_possible", false}, // no type for the value
-	"42601": {http.StatusUnprocessableEntity, "invalid_value", false},         // of a to_tsquery
 	"40001": {http.StatusServiceUnavailable, "serialization_failure", true},
 	"40P01": {http.StatusServiceUnavailable, "serialization_failure", true},
 	"55P03": {http.StatusServiceUnavailable, "row_locked", true},

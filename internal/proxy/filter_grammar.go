@@ -1,9 +1,13 @@
 package proxy
 
 import (
+	"errors"
+	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 
+	"github.com/fencegate/fencegate/internal/gate"
 	"github.com/fencegate/fencegate/internal/statement"
 )
 
@@ -147,4 +151,20 @@ func groupedValue(text string) (string, bool) {
 
 func (p *filterParser) bad(format string, args ...any) error {
 	return badParameter(p.parameter, format, args...)
+}
+
+// searchFault tells a value that to_tsquery can't read from a statement that
+// PostgreSQL can't: both are a syntax error to it, and only the first is the
+// caller's.
+func searchFault(err error, filters []statement.Filter) error {
+	var db *gate.DatabaseError
+	if errors.As(err, &db) && db.SQLState == "42601" && hasQuery(filters) {
+		return &fault{status: http.StatusUnprocessableEntity, slug: "invalid_value", code: db.SQLState, sqlState: db.SQLState,
+			detail: "the value of fts is no text search query; plfts, phfts and wfts take any text"}
+	}
+	return err
+}
+
+func hasQuery(filters []statement.Filter) bool {
+	return slices.ContainsFunc(filters, func(f statement.Filter) bool { return f.Op == "fts" || hasQuery(f.Parts) })
 }

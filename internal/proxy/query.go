@@ -20,6 +20,7 @@ type restQuery struct {
 	order   []statement.OrderTerm
 	limit   int64 // -1: none given
 	offset  int64
+	paged   bool // limit or offset is given
 	all     bool
 }
 
@@ -46,6 +47,7 @@ func parseRestQuery(raw string, maxFilters int, allowed ...string) (restQuery, e
 				return q, badParameter(name, "%s is given twice or means nothing for this call", name)
 			}
 			seen[name] = true
+			q.paged = q.paged || name == "limit" || name == "offset"
 			err = q.setReserved(name, value)
 		default:
 			err = q.addFilter(name, value, maxFilters)

@@ -205,27 +205,78 @@ func TestRead(t *testing.T) {
 	})
 
 	t.Run("PagesAreCounted", func(t *testing.T) {
-		for _, c := range []struct{ query, prefer, sku, contentRange string }{
-			{"limit=2", "", "SKU-1|SKU-2", "0-1/*"},
-			{"limit=2", "count=exact", "SKU-1|SKU-2", "0-1/3"},
-			{"limit=2&offset=2", "count=exact", "SKU-3", "2-2/3"},
-			{"offset=1", "", "SKU-2|SKU-3", "1-2/*"},
-			{"limit=0", "count=exact", "", "*/3"},
-			{"offset=99", "count=exact", "", "*/3"},
-			{"sku=eq.none", "count=exact", "", "*/0"},
-			{"limit=1000", "count=exact", "SKU-1|SKU-2|SKU-3", "0-2/3"},
-			{"limit=4611686018427387903&offset=0", "", "SKU-1|SKU-2|SKU-3", "0-2/*"},
+		for _, c := range []struct {
+			query, prefer, sku, contentRange string
+			status                           int
+		}{
+			{"limit=2", "", "SKU-1|SKU-2", "0-1/*", 200},
+			{"limit=2", "count=exact", "SKU-1|SKU-2", "0-1/3", 206},
+			{"limit=2&offset=2", "count=exact", "SKU-3", "2-2/3", 206},
+			{"offset=1", "", "SKU-2|SKU-3", "1-2/*", 200},
+			{"limit=0", "count=exact", "", "*/3", 206},
+			{"offset=3", "count=exact", "", "*/3", 206},
+			{"offset=99", "count=exact", "", "*/3", 416},
+			{"offset=99", "", "", "*/*", 200},
+			{"sku=eq.none", "count=exact", "", "*/0", 200},
+			{"limit=1000", "count=exact", "SKU-1|SKU-2|SKU-3", "0-2/3", 200},
+			{"limit=4611686018427387903&offset=0", "", "SKU-1|SKU-2|SKU-3", "0-2/*", 200},
 		} {
 			q := testenv.Request{Path: "/rest/inventory?select=sku&order=sku&" + c.query, Header: http.Header{}}
 			if c.prefer != "" {
 				q.Header.Set("Prefer", c.prefer)
 			}
 			answer := g.Do(t, q)
-			if got := answer.Header.Get("Content-Range"); got != c.contentRange || answer.Header.Get("Preference-Applied") != c.prefer {
-				t.Errorf("%s: Content-Range %q, not %q; Preference-Applied %q", c.query, got, c.contentRange, answer.Header.Get("Preference-Applied"))
+			if got := answer.Header.Get("Content-Range"); answer.Status != c.status || got != c.contentRange || answer.Header.Get("Preference-Applied") != c.prefer {
+				t.Errorf("%s: %d, Content-Range %q, not %q; Preference-Applied %q", c.query, answer.Status, got, c.contentRange, answer.Header.Get("Preference-Applied"))
+			}
+			if c.status == 416 {
+				mustRefuse(t, answer, want{status: 416, slug: "range_not_satisfiable", code: "PGRST103"})
 			}
 			if got := ids(t, q.Path); got != c.sku {
 				t.Errorf("%s: %q, not %q", c.query, got, c.sku)
+			}
+			q.Method = http.MethodHead
+			if head := g.Do(t, q); head.Status != answer.Status || head.Body != "" || head.Header.Get("Content-Range") != c.contentRange {
+				t.Errorf("HEAD %s: %d %q %v", c.query, head.Status, head.Body, head.Header)
+			}
+		}
+	})
+
+	t.Run("RangesAreLimitAndOffset", func(t *testing.T) {
+		for _, c := range []struct {
+			ranged, prefer, contentRange string
+			status                       int
+		}{
+			{"0-1", "", "0-1/*", 200}, {"0-1", "count=exact", "0-1/3", 206}, {"1-", "count=exact", "1-2/3", 206}, {"0-99", "count=exact", "0-2/3", 200},
+			{"2-2", "", "2-2/*", 200}, {"4-5", "", "*/*", 200},
+		} {
+			h := http.Header{"Range": {c.ranged}, "Range-Unit": {"items"}, "Prefer": {c.prefer}}
+			answer := g.Do(t, testenv.Request{Path: "/rest/inventory?order=sku", Header: h})
+			if got := answer.Header.Get("Content-Range"); answer.Status != c.status || got != c.contentRange {
+				t.Errorf("%s: %d %q", c.ranged, answer.Status, got)
+			}
+		}
+		for given, w := range map[string]want{
+			"4-5": {status: 416, slug: "range_not_satisfiable", code: "PGRST103"}, "5-4": {status: 416, slug: "range_not_satisfiable", code: "PGRST103"},
+			"bytes=0-1": {status: 400, slug: "malformed_query", parameter: "Range"}, "-1": {status: 400, slug: "malformed_query", parameter: "Range"},
+			"9223372036854775808-": {status: 400, slug: "malformed_query", parameter: "Range"},
+		} {
+			mustRefuse(t, g.Do(t, testenv.Request{Path: "/rest/inventory", Header: http.Header{"Range": {given}, "Prefer": {"count=exact"}}}), w)
+		}
+		both := http.Header{"Range": {"0-1"}}
+		mustRefuse(t, g.Do(t, testenv.Request{Path: "/rest/inventory?limit=1", Header: both}), want{status: 400, slug: "malformed_query", parameter: "Range"})
+		mustRefuse(t, g.Do(t, testenv.Request{Path: "/rest/inventory?offset=0", Header: both}), want{status: 400, slug: "malformed_query", parameter: "Range"})
+		mustRefuse(t, g.Do(t, testenv.Request{Path: "/rest/inventory", Header: http.Header{"Range-Unit": {"bytes"}}}), want{status: 400, slug: "malformed_query", parameter: "Range-Unit"})
+	})
+
+	t.Run("HEADAnswersWhereGETDoes", func(t *testing.T) {
+		for path, status := range map[string]int{
+			"/rest/inventory": 200, "/rest/inventory?nope=eq.1": 422, "/rest/none": 404, "/v1/leases?key=k": 200, "/v1/leases": 400, "/v1/refusals": 200,
+			"/v1/refusals/9": 404, "/v1/marks": 200, "/openapi.yaml": 200,
+		} {
+			answer := g.Do(t, testenv.Request{Method: http.MethodHead, Path: path, Broken: true})
+			if answer.Status != status || answer.Body != "" {
+				t.Errorf("%s: %d %q", path, answer.Status, answer.Body)
 			}
 		}
 	})
@@ -466,6 +517,11 @@ func TestWriteQuery(t *testing.T) {
 	t.Run("AnInsertTakesNoFilters", func(t *testing.T) {
 		w.refused(t, g, testenv.Request{Method: http.MethodPost, Path: "/rest/inventory?sku=eq.SKU-1", Header: l.Header(), Body: `{"sku":"SKU-1"}`},
 			want{status: 400, slug: "malformed_query", parameter: "sku"})
+	})
+
+	t.Run("AWriteTakesNoRange", func(t *testing.T) {
+		w.refused(t, g, testenv.Request{Method: http.MethodDelete, Path: "/rest/inventory?sku=eq.SKU-1", Header: with(l, "Range", "0-0")},
+			want{status: 400, slug: "malformed_query", parameter: "Range"})
 	})
 
 	t.Run("OnlyTrueMeansAll", func(t *testing.T) {

@@ -25,12 +25,17 @@ func (s *Server) ReadRows(w http.ResponseWriter, r *http.Request, table api.Tabl
 	}
 	rows, err := s.Gate.Read(r.Context(), principal(r), query)
 	if err != nil {
-		s.fail(w, r, err)
+		s.fail(w, r, searchFault(err, query.Filters))
 		return
 	}
 	prefer.writeApplied(w.Header())
 	w.Header().Set("Content-Range", contentRange(query.Offset, rows))
-	respondRows(w, http.StatusOK, rows.JSON)
+	status, err := readStatus(query.Offset, rows)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	respondRows(w, status, rows.JSON)
 }
 
 func (s *Server) decodeRead(r *http.Request, name string) (q statement.Query, prefer preferences, err error) {
@@ -42,6 +47,9 @@ func (s *Server) decodeRead(r *http.Request, name string) (q statement.Query, pr
 	}
 	parsed, err := parseRestQuery(r.URL.RawQuery, s.Limits.Filters, "select", "order", "limit", "offset")
 	if err != nil {
+		return q, prefer, err
+	}
+	if err := parsed.parseRange(r.Header); err != nil {
 		return q, prefer, err
 	}
 	q.Columns, q.Filters, q.Order, q.Offset = parsed.columns, parsed.filters, parsed.order, parsed.offset
@@ -77,7 +85,7 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, table string, op 
 	}
 	result, err := s.Gate.Write(r.Context(), write)
 	if err != nil {
-		s.fail(w, r, err)
+		s.fail(w, r, searchFault(err, write.Mutation.Filters))
 		return
 	}
 	s.respondWrite(w, write, prefer, result)
@@ -96,7 +104,7 @@ func (s *Server) decodeWrite(r *http.Request, name string, op catalog.Operation)
 		return write, prefer, err
 	}
 	once, err := idempotencyKey(r.Header)
-	if err := errors.Join(err, checkAccept(r.Header)); err != nil {
+	if err := errors.Join(err, checkAccept(r.Header), noRange(r.Header)); err != nil {
 		return write, prefer, err
 	}
 	digest, err := s.decodeMutation(r, &m)
