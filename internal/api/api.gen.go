@@ -304,6 +304,12 @@ type PageLimit = int
 // Prefer defines model for Prefer.
 type Prefer = string
 
+// Range defines model for Range.
+type Range = string
+
+// RangeUnit defines model for RangeUnit.
+type RangeUnit = string
+
 // Select defines model for Select.
 type Select = string
 
@@ -321,7 +327,9 @@ type DeleteRowsParams struct {
 	// All `true` lets a write without a filter touch every row of a table locked as a whole.
 	All *All `form:"all,omitempty" json:"all,omitempty"`
 
-	// Select Columns to return, separated by commas; `*` is all.
+	// Select What to return, separated by commas: `column`, `alias:column`,
+	// `column::type` (a built-in type, without a length), `column->key->>key`,
+	// or `*` for all columns. A path is named by its last key.
 	Select *Select `form:"select,omitempty" json:"select,omitempty"`
 
 	// LockKey The lock key, plain or `base64:`. Absent on a write is 428 fencing_required.
@@ -348,13 +356,46 @@ type DeleteRowsParams struct {
 
 // ReadRowsParams defines parameters for ReadRows.
 type ReadRowsParams struct {
-	// Select Columns to return, separated by commas; `*` is all.
+	// Select What to return, separated by commas: `column`, `alias:column`,
+	// `column::type` (a built-in type, without a length), `column->key->>key`,
+	// or `*` for all columns. A path is named by its last key.
 	Select *Select `form:"select,omitempty" json:"select,omitempty"`
 
-	// Order `column.asc|desc.nullsfirst|nullslast`, separated by commas.
+	// Order `column.asc|desc.nullsfirst|nullslast`, separated by commas; the column may be a path into JSON.
 	Order  *Order  `form:"order,omitempty" json:"order,omitempty"`
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
 	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
+
+	// Range `first-last` or `first-`, counted from 0, in place of limit and offset.
+	Range *Range `json:"Range,omitempty"`
+
+	// RangeUnit The unit of Range; only `items`.
+	RangeUnit *RangeUnit `json:"Range-Unit,omitempty"`
+
+	// Prefer `return=minimal|headers-only|representation`, `max-affected=n`, `count=exact`, `resolution=merge-duplicates|ignore-duplicates`, `missing=default|null`, `handling=strict|lenient`.
+	Prefer *Prefer `json:"Prefer,omitempty"`
+
+	// AcceptProfile The schema to read from; default is the first configured one.
+	AcceptProfile *AcceptProfile `json:"Accept-Profile,omitempty"`
+}
+
+// HeadRowsParams defines parameters for HeadRows.
+type HeadRowsParams struct {
+	// Select What to return, separated by commas: `column`, `alias:column`,
+	// `column::type` (a built-in type, without a length), `column->key->>key`,
+	// or `*` for all columns. A path is named by its last key.
+	Select *Select `form:"select,omitempty" json:"select,omitempty"`
+
+	// Order `column.asc|desc.nullsfirst|nullslast`, separated by commas; the column may be a path into JSON.
+	Order  *Order  `form:"order,omitempty" json:"order,omitempty"`
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
+
+	// Range `first-last` or `first-`, counted from 0, in place of limit and offset.
+	Range *Range `json:"Range,omitempty"`
+
+	// RangeUnit The unit of Range; only `items`.
+	RangeUnit *RangeUnit `json:"Range-Unit,omitempty"`
 
 	// Prefer `return=minimal|headers-only|representation`, `max-affected=n`, `count=exact`, `resolution=merge-duplicates|ignore-duplicates`, `missing=default|null`, `handling=strict|lenient`.
 	Prefer *Prefer `json:"Prefer,omitempty"`
@@ -368,7 +409,9 @@ type UpdateRowsParams struct {
 	// All `true` lets a write without a filter touch every row of a table locked as a whole.
 	All *All `form:"all,omitempty" json:"all,omitempty"`
 
-	// Select Columns to return, separated by commas; `*` is all.
+	// Select What to return, separated by commas: `column`, `alias:column`,
+	// `column::type` (a built-in type, without a length), `column->key->>key`,
+	// or `*` for all columns. A path is named by its last key.
 	Select *Select `form:"select,omitempty" json:"select,omitempty"`
 
 	// LockKey The lock key, plain or `base64:`. Absent on a write is 428 fencing_required.
@@ -406,7 +449,9 @@ type InsertRowsParams struct {
 	// OnConflict The columns of a unique key. Needs `Prefer: resolution=`.
 	OnConflict *OnConflict `form:"on_conflict,omitempty" json:"on_conflict,omitempty"`
 
-	// Select Columns to return, separated by commas; `*` is all.
+	// Select What to return, separated by commas: `column`, `alias:column`,
+	// `column::type` (a built-in type, without a length), `column->key->>key`,
+	// or `*` for all columns. A path is named by its last key.
 	Select *Select `form:"select,omitempty" json:"select,omitempty"`
 
 	// LockKey The lock key, plain or `base64:`. Absent on a write is 428 fencing_required.
@@ -440,6 +485,12 @@ type ReadLeaseParams struct {
 	Key string `form:"key" json:"key"`
 }
 
+// HeadLeaseParams defines parameters for HeadLease.
+type HeadLeaseParams struct {
+	// Key The lock key, plain or `base64:`.
+	Key string `form:"key" json:"key"`
+}
+
 // ListMarksParams defines parameters for ListMarks.
 type ListMarksParams struct {
 	// Key Exactly this lock key.
@@ -453,8 +504,36 @@ type ListMarksParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// HeadMarksParams defines parameters for HeadMarks.
+type HeadMarksParams struct {
+	// Key Exactly this lock key.
+	Key *string `form:"key,omitempty" json:"key,omitempty"`
+
+	// Prefix Lock keys that begin with this.
+	Prefix *string    `form:"prefix,omitempty" json:"prefix,omitempty"`
+	Limit  *PageLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor `next_cursor` of the page before.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // ListRefusalsParams defines parameters for ListRefusals.
 type ListRefusalsParams struct {
+	Key  *string `form:"key,omitempty" json:"key,omitempty"`
+	Code *string `form:"code,omitempty" json:"code,omitempty"`
+
+	// Table As recorded: schema.table.
+	Table *string    `form:"table,omitempty" json:"table,omitempty"`
+	Since *time.Time `form:"since,omitempty" json:"since,omitempty"`
+	Until *time.Time `form:"until,omitempty" json:"until,omitempty"`
+	Limit *PageLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor `next_cursor` of the page before.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// HeadRefusalsParams defines parameters for HeadRefusals.
+type HeadRefusalsParams struct {
 	Key  *string `form:"key,omitempty" json:"key,omitempty"`
 	Code *string `form:"code,omitempty" json:"code,omitempty"`
 
@@ -550,12 +629,18 @@ type ServerInterface interface {
 	// ReadContract This document
 	// (GET /openapi.yaml)
 	ReadContract(w http.ResponseWriter, r *http.Request)
+	// HeadContract The headers of what GET answers
+	// (HEAD /openapi.yaml)
+	HeadContract(w http.ResponseWriter, r *http.Request)
 	// DeleteRows Delete the rows that match
 	// (DELETE /rest/{table})
 	DeleteRows(w http.ResponseWriter, r *http.Request, table Table, params DeleteRowsParams)
 	// ReadRows Read rows
 	// (GET /rest/{table})
 	ReadRows(w http.ResponseWriter, r *http.Request, table Table, params ReadRowsParams)
+	// HeadRows The headers of what GET answers
+	// (HEAD /rest/{table})
+	HeadRows(w http.ResponseWriter, r *http.Request, table Table, params HeadRowsParams)
 	// UpdateRows Update the rows that match
 	// (PATCH /rest/{table})
 	UpdateRows(w http.ResponseWriter, r *http.Request, table Table, params UpdateRowsParams)
@@ -565,6 +650,9 @@ type ServerInterface interface {
 	// ReadLease Who holds a lock key now, and under which token
 	// (GET /v1/leases)
 	ReadLease(w http.ResponseWriter, r *http.Request, params ReadLeaseParams)
+	// HeadLease The headers of what GET answers
+	// (HEAD /v1/leases)
+	HeadLease(w http.ResponseWriter, r *http.Request, params HeadLeaseParams)
 	// AcquireLease Take a lock and be granted a fencing token
 	// (POST /v1/leases)
 	AcquireLease(w http.ResponseWriter, r *http.Request)
@@ -577,12 +665,21 @@ type ServerInterface interface {
 	// ListMarks High-water marks by lock key
 	// (GET /v1/marks)
 	ListMarks(w http.ResponseWriter, r *http.Request, params ListMarksParams)
+	// HeadMarks The headers of what GET answers
+	// (HEAD /v1/marks)
+	HeadMarks(w http.ResponseWriter, r *http.Request, params HeadMarksParams)
 	// ListRefusals What was refused, newest first
 	// (GET /v1/refusals)
 	ListRefusals(w http.ResponseWriter, r *http.Request, params ListRefusalsParams)
+	// HeadRefusals The headers of what GET answers
+	// (HEAD /v1/refusals)
+	HeadRefusals(w http.ResponseWriter, r *http.Request, params HeadRefusalsParams)
 	// ReadRefusal One record
 	// (GET /v1/refusals/{id})
 	ReadRefusal(w http.ResponseWriter, r *http.Request, id string)
+	// HeadRefusal The headers of what GET answers
+	// (HEAD /v1/refusals/{id})
+	HeadRefusal(w http.ResponseWriter, r *http.Request, id string)
 }
 
 // Unimplemented server implementation that returns http.StatusNotImplemented for each endpoint.
@@ -595,6 +692,12 @@ func (_ Unimplemented) ReadContract(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
+// HeadContract The headers of what GET answers
+// (HEAD /openapi.yaml)
+func (_ Unimplemented) HeadContract(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
 // DeleteRows Delete the rows that match
 // (DELETE /rest/{table})
 func (_ Unimplemented) DeleteRows(w http.ResponseWriter, r *http.Request, table Table, params DeleteRowsParams) {
@@ -604,6 +707,12 @@ func (_ Unimplemented) DeleteRows(w http.ResponseWriter, r *http.Request, table 
 // ReadRows Read rows
 // (GET /rest/{table})
 func (_ Unimplemented) ReadRows(w http.ResponseWriter, r *http.Request, table Table, params ReadRowsParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// HeadRows The headers of what GET answers
+// (HEAD /rest/{table})
+func (_ Unimplemented) HeadRows(w http.ResponseWriter, r *http.Request, table Table, params HeadRowsParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -622,6 +731,12 @@ func (_ Unimplemented) InsertRows(w http.ResponseWriter, r *http.Request, table 
 // ReadLease Who holds a lock key now, and under which token
 // (GET /v1/leases)
 func (_ Unimplemented) ReadLease(w http.ResponseWriter, r *http.Request, params ReadLeaseParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// HeadLease The headers of what GET answers
+// (HEAD /v1/leases)
+func (_ Unimplemented) HeadLease(w http.ResponseWriter, r *http.Request, params HeadLeaseParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -649,15 +764,33 @@ func (_ Unimplemented) ListMarks(w http.ResponseWriter, r *http.Request, params 
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
+// HeadMarks The headers of what GET answers
+// (HEAD /v1/marks)
+func (_ Unimplemented) HeadMarks(w http.ResponseWriter, r *http.Request, params HeadMarksParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
 // ListRefusals What was refused, newest first
 // (GET /v1/refusals)
 func (_ Unimplemented) ListRefusals(w http.ResponseWriter, r *http.Request, params ListRefusalsParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
+// HeadRefusals The headers of what GET answers
+// (HEAD /v1/refusals)
+func (_ Unimplemented) HeadRefusals(w http.ResponseWriter, r *http.Request, params HeadRefusalsParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
 // ReadRefusal One record
 // (GET /v1/refusals/{id})
 func (_ Unimplemented) ReadRefusal(w http.ResponseWriter, r *http.Request, id string) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// HeadRefusal The headers of what GET answers
+// (HEAD /v1/refusals/{id})
+func (_ Unimplemented) HeadRefusal(w http.ResponseWriter, r *http.Request, id string) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -675,6 +808,20 @@ func (siw *ServerInterfaceWrapper) ReadContract(w http.ResponseWriter, r *http.R
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ReadContract(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// HeadContract operation middleware
+func (siw *ServerInterfaceWrapper) HeadContract(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.HeadContract(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -927,6 +1074,44 @@ func (siw *ServerInterfaceWrapper) ReadRows(w http.ResponseWriter, r *http.Reque
 
 	headers := r.Header
 
+	// ------------- Optional header parameter "Range" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Range")]; found {
+		var Range Range
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Range", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Range", valueList[0], &Range, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Range", Err: err})
+			return
+		}
+
+		params.Range = &Range
+
+	}
+
+	// ------------- Optional header parameter "Range-Unit" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Range-Unit")]; found {
+		var RangeUnit RangeUnit
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Range-Unit", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Range-Unit", valueList[0], &RangeUnit, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Range-Unit", Err: err})
+			return
+		}
+
+		params.RangeUnit = &RangeUnit
+
+	}
+
 	// ------------- Optional header parameter "Prefer" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("Prefer")]; found {
 		var Prefer Prefer
@@ -967,6 +1152,165 @@ func (siw *ServerInterfaceWrapper) ReadRows(w http.ResponseWriter, r *http.Reque
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ReadRows(w, r, table, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// HeadRows operation middleware
+func (siw *ServerInterfaceWrapper) HeadRows(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "table" -------------
+	var table Table
+
+	err = runtime.BindStyledParameterWithOptions("simple", "table", chi.URLParam(r, "table"), &table, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "table", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params HeadRowsParams
+
+	// ------------- Optional query parameter "select" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "select", r.URL.Query(), &params.Select, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "select"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "select", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "order" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "order", r.URL.Query(), &params.Order, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "order"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "order", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "offset" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "offset", r.URL.Query(), &params.Offset, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "offset"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "offset", Err: err})
+		}
+		return
+	}
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Range" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Range")]; found {
+		var Range Range
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Range", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Range", valueList[0], &Range, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Range", Err: err})
+			return
+		}
+
+		params.Range = &Range
+
+	}
+
+	// ------------- Optional header parameter "Range-Unit" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Range-Unit")]; found {
+		var RangeUnit RangeUnit
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Range-Unit", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Range-Unit", valueList[0], &RangeUnit, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Range-Unit", Err: err})
+			return
+		}
+
+		params.RangeUnit = &RangeUnit
+
+	}
+
+	// ------------- Optional header parameter "Prefer" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Prefer")]; found {
+		var Prefer Prefer
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Prefer", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Prefer", valueList[0], &Prefer, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Prefer", Err: err})
+			return
+		}
+
+		params.Prefer = &Prefer
+
+	}
+
+	// ------------- Optional header parameter "Accept-Profile" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Accept-Profile")]; found {
+		var AcceptProfile AcceptProfile
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Accept-Profile", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Accept-Profile", valueList[0], &AcceptProfile, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Accept-Profile", Err: err})
+			return
+		}
+
+		params.AcceptProfile = &AcceptProfile
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.HeadRows(w, r, table, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1364,6 +1708,39 @@ func (siw *ServerInterfaceWrapper) ReadLease(w http.ResponseWriter, r *http.Requ
 	handler.ServeHTTP(w, r)
 }
 
+// HeadLease operation middleware
+func (siw *ServerInterfaceWrapper) HeadLease(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params HeadLeaseParams
+
+	// ------------- Required query parameter "key" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "key", r.URL.Query(), &params.Key, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "key"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "key", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.HeadLease(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // AcquireLease operation middleware
 func (siw *ServerInterfaceWrapper) AcquireLease(w http.ResponseWriter, r *http.Request) {
 
@@ -1469,6 +1846,78 @@ func (siw *ServerInterfaceWrapper) ListMarks(w http.ResponseWriter, r *http.Requ
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListMarks(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// HeadMarks operation middleware
+func (siw *ServerInterfaceWrapper) HeadMarks(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params HeadMarksParams
+
+	// ------------- Optional query parameter "key" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "key", r.URL.Query(), &params.Key, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "key"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "key", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "prefix" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "prefix", r.URL.Query(), &params.Prefix, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "prefix"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "prefix", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.HeadMarks(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1589,6 +2038,117 @@ func (siw *ServerInterfaceWrapper) ListRefusals(w http.ResponseWriter, r *http.R
 	handler.ServeHTTP(w, r)
 }
 
+// HeadRefusals operation middleware
+func (siw *ServerInterfaceWrapper) HeadRefusals(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params HeadRefusalsParams
+
+	// ------------- Optional query parameter "key" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "key", r.URL.Query(), &params.Key, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "key"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "key", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "code" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "code", r.URL.Query(), &params.Code, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "code"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "code", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "table" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "table", r.URL.Query(), &params.Table, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "table"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "table", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "since" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "since", r.URL.Query(), &params.Since, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "since"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "since", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "until" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "until", r.URL.Query(), &params.Until, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "until"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "until", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.HeadRefusals(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ReadRefusal operation middleware
 func (siw *ServerInterfaceWrapper) ReadRefusal(w http.ResponseWriter, r *http.Request) {
 
@@ -1606,6 +2166,32 @@ func (siw *ServerInterfaceWrapper) ReadRefusal(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ReadRefusal(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// HeadRefusal operation middleware
+func (siw *ServerInterfaceWrapper) HeadRefusal(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", chi.URLParam(r, "id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.HeadRefusal(w, r, id)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1735,6 +2321,9 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 		r.Get(options.BaseURL+"/rest/{table}", wrapper.ReadRows)
 	})
 	r.Group(func(r chi.Router) {
+		r.Head(options.BaseURL+"/rest/{table}", wrapper.HeadRows)
+	})
+	r.Group(func(r chi.Router) {
 		r.Patch(options.BaseURL+"/rest/{table}", wrapper.UpdateRows)
 	})
 	r.Group(func(r chi.Router) {
@@ -1742,6 +2331,9 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/v1/leases", wrapper.ReadLease)
+	})
+	r.Group(func(r chi.Router) {
+		r.Head(options.BaseURL+"/v1/leases", wrapper.HeadLease)
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/v1/leases", wrapper.AcquireLease)
@@ -1756,13 +2348,25 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 		r.Get(options.BaseURL+"/v1/refusals", wrapper.ListRefusals)
 	})
 	r.Group(func(r chi.Router) {
+		r.Head(options.BaseURL+"/v1/refusals", wrapper.HeadRefusals)
+	})
+	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/v1/refusals/{id}", wrapper.ReadRefusal)
+	})
+	r.Group(func(r chi.Router) {
+		r.Head(options.BaseURL+"/v1/refusals/{id}", wrapper.HeadRefusal)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/v1/marks", wrapper.ListMarks)
 	})
 	r.Group(func(r chi.Router) {
+		r.Head(options.BaseURL+"/v1/marks", wrapper.HeadMarks)
+	})
+	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/openapi.yaml", wrapper.ReadContract)
+	})
+	r.Group(func(r chi.Router) {
+		r.Head(options.BaseURL+"/openapi.yaml", wrapper.HeadContract)
 	})
 
 	return r

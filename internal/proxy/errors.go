@@ -120,10 +120,10 @@ func refusedFault(r *gate.Refused) *fault {
 func statementFault(wrong *statement.Fault) *fault {
 	f := &fault{status: http.StatusBadRequest, slug: string(wrong.Code), detail: wrong.Detail,
 		column: wrong.Column, parameter: wrong.Parameter}
-	if wrong.Code == statement.NoConflictKey || wrong.Code == statement.NotInColumns {
+	switch wrong.Code {
+	case statement.NotJSON, statement.NoConflictKey, statement.NotInColumns:
 		f.status = http.StatusUnprocessableEntity
-	}
-	if wrong.Code == statement.UnknownColumn {
+	case statement.UnknownColumn:
 		f.status, f.code = http.StatusUnprocessableEntity, "PGRST204"
 		if wrong.Parameter != "" {
 			f.code = "42703"
@@ -152,6 +152,7 @@ var sqlStates = map[string]struct {
 	"55000": {http.StatusUnprocessableEntity, "not_updatable", false},
 	"42883": {http.StatusUnprocessableEntity, "operator_not_possible", false},
 	"42804": {http.StatusUnprocessableEntity, "type_mismatch", false},
+	"42846": {http.StatusUnprocessableEntity, "type_mismatch", false},
 	"42703": {http.StatusUnprocessableEntity, "unknown_column", false},
 	"42P01": {http.StatusNotFound, "unknown_table", false},
 	"42501": {http.StatusForbidden, "insufficient_privilege", false},
@@ -162,6 +163,8 @@ var sqlStates = map[string]struct {
 	"FG004": {http.StatusConflict, "max_affected_exceeded", false},
 	"FG007": {http.StatusRequestEntityTooLarge, "answer_too_large", false},
 	"42704": {http.StatusUnprocessableEntity, "operator_not_possible", false},
+	"42725": {http.StatusUnprocessableEntity, "operator_not_possible", false},
+	"42P18": {http.StatusUnprocessableEntity, "operator_not_possible", false}, // no type for the value
 	"40001": {http.StatusServiceUnavailable, "serialization_failure", true},
 	"40P01": {http.StatusServiceUnavailable, "serialization_failure", true},
 	"55P03": {http.StatusServiceUnavailable, "row_locked", true},

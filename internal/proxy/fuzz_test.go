@@ -20,6 +20,9 @@ func FuzzQuery(f *testing.F) {
 		"sku=not.in.(a,%22b%2Cc%22,%22q%5C%22q%22,)", "a=is.null&b=not.is.true", "all=true", "or=(a.eq.1)", "on_conflict=x", "select=%22a,b%22,%22q%5C%22%22",
 		"order=%22a.b%22.desc,c", "x=eq.%zz", "x=eq.a;b", "x=eq.%00", "x=eq.%ff", "limit=-1", "limit=9223372036854775808", "x=in.(", "x=in.()", "x=in.(,)",
 		"%22limit%22=eq.1", "x=eq.a+b%2Bc", "=eq.", "x", "select=&select=", "x=in.(%22)", "%22\\=eq.1", "order=\"a",
+		"or=(a.eq.1,b.gt.2,and(c.is.null,not.or(d.in.(1,%22,%22),e.not.like.*x*)))", "not.and=(a.eq.%22x,)%22,b.cs.{1,2})", "or=()", "or=(a)", "and=((((",
+		"a=like(any).{a*,b}", "a=fts(english).x", "a=not.eq(all).{1}", "a=eq().1", "or=(and(or(and(or(and(or(and(or(a.eq.1)))))))))", "%22or%22=eq.1",
+		"a->b->>c=eq.1", "select=x:a->0->>b::text,*,%22q:%22:c", "order=a->>b.desc", "select=t(a,b)", "a->%22->%22=is.null", "select=a::int[]", "or=(a->%22.%22.eq.1)",
 	} {
 		f.Add(seed)
 	}
@@ -29,28 +32,69 @@ func FuzzQuery(f *testing.F) {
 			mustBeBad(t, err, 400)
 			return
 		}
-		if len(q.filters) > 5 || q.limit < -1 || q.offset < 0 {
+		if q.leaves > 5 || countLeaves(q.filters) != q.leaves || q.limit < -1 || q.offset < 0 {
 			t.Fatalf("%+v", q)
 		}
 		for _, filter := range q.filters {
-			checkFilter(t, filter)
+			checkFilter(t, filter, 1)
 		}
 		for _, name := range q.columns.Names {
 			if name == "" || !keepable(name) {
 				t.Fatalf("column %q", name)
 			}
 		}
+		for _, o := range q.columns.Outputs {
+			if !o.Star && (o.Name() == "" || o.Column == "" || !keepable(o.Name()+o.Column) || o.Cast != "" && !statement.KnownType(o.Cast)) {
+				t.Fatalf("output %+v", o)
+			}
+			checkPath(t, o.Path)
+		}
+		for _, term := range q.order {
+			checkPath(t, term.Path)
+		}
 	})
 }
 
-func checkFilter(t *testing.T, f statement.Filter) {
+func checkPath(t *testing.T, path statement.Path) {
 	t.Helper()
-	if !statement.KnownOp(f.Op) || f.Op != statement.In && len(f.Values) != 1 || f.Op == statement.Is && !statement.KnownIs(f.Values[0]) {
+	for i, step := range path {
+		if step.Key == "" || !keepable(step.Key) || step.Text && i+1 < len(path) || i >= maxPath {
+			t.Fatalf("path %+v", path)
+		}
+	}
+}
+
+func checkFilter(t *testing.T, f statement.Filter, depth int) {
+	t.Helper()
+	if f.Op == statement.And || f.Op == statement.Or {
+		if depth > maxGroupDepth || len(f.Parts) == 0 || f.Column != "" || f.Values != nil {
+			t.Fatalf("group %+v", f)
+		}
+		for _, part := range f.Parts {
+			checkFilter(t, part, depth+1)
+		}
+		return
+	}
+	if !statement.KnownOp(f.Op) || f.Op != statement.In && len(f.Values) != 1 || f.Op == statement.Is && !statement.KnownIs(f.Values[0]) || f.Parts != nil {
 		t.Fatalf("filter %+v", f)
+	}
+	checkPath(t, f.Path)
+	if f.Quantifier != "" && !statement.Quantifiable(f.Op) || f.Config != "" && !statement.IsSearch(f.Op) {
+		t.Fatalf("modifier of %+v", f)
 	}
 	if !keepable(f.Column) || !keepable(strings.Join(f.Values, "")) {
 		t.Fatalf("PostgreSQL can't keep %+v", f)
 	}
+}
+
+func countLeaves(filters []statement.Filter) (n int) {
+	for _, f := range filters {
+		if f.Parts == nil {
+			n++
+		}
+		n += countLeaves(f.Parts)
+	}
+	return n
 }
 
 func keepable(s string) bool { return utf8.ValidString(s) && !strings.Contains(s, "\x00") }
@@ -76,6 +120,10 @@ func FuzzList(f *testing.F) {
 		}
 		if !keepable(a) {
 			return
+		}
+		grouped, err := parseRestQuery("not.or="+url.QueryEscape(`(`+parts[0]+`.not.eq.`+parts[1]+`,and("a".in.(`+parts[2]+`)))`), 2)
+		if keepable(b+c) && (err != nil || grouped.filters[0].Parts[0].Column != a || grouped.filters[0].Parts[0].Values[0] != b || grouped.filters[0].Parts[1].Parts[0].Values[0] != c) {
+			t.Fatalf("%q came back as %+v, %v", want, grouped, err)
 		}
 		q, err := parseRestQuery(url.QueryEscape(`"`+escape.Replace(a)+`"`)+"=eq."+url.QueryEscape(b), 1)
 		if keepable(b) && (err != nil || q.filters[0].Column != a || q.filters[0].Values[0] != b) {

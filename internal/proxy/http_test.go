@@ -61,15 +61,15 @@ func TestHTTP(t *testing.T) {
 	})
 
 	for path, allow := range map[string]string{
-		"/rest/inventory":    "GET, POST, PATCH, DELETE",
-		"/rest/nope":         "GET, POST, PATCH, DELETE",
-		"/v1/leases":         "GET, POST",
+		"/rest/inventory":    "GET, HEAD, POST, PATCH, DELETE",
+		"/rest/nope":         "GET, HEAD, POST, PATCH, DELETE",
+		"/v1/leases":         "GET, HEAD, POST",
 		"/v1/leases/renew":   "POST",
 		"/v1/leases/release": "POST",
-		"/v1/refusals":       "GET",
-		"/v1/refusals/1":     "GET",
-		"/v1/marks":          "GET",
-		"/openapi.yaml":      "GET",
+		"/v1/refusals":       "GET, HEAD",
+		"/v1/refusals/1":     "GET, HEAD",
+		"/v1/marks":          "GET, HEAD",
+		"/openapi.yaml":      "GET, HEAD",
 	} {
 		t.Run("AMethodThatIsNotThereIs405"+path, func(t *testing.T) {
 			for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE", "FOO", "get", "PROPFIND"} {

@@ -115,7 +115,7 @@ func (s *Server) limit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = gather(http.MaxBytesReader(w, r.Body, s.Limits.BodyBytes))
 		slots := s.slots
-		if r.Method == http.MethodGet {
+		if r.Method == http.MethodGet || r.Method == http.MethodHead {
 			slots = s.readSlots
 		}
 		select {
@@ -183,7 +183,7 @@ func (s *Server) loopbackOnly(next http.Handler) http.Handler {
 
 // methodNotAllowed answers 405 with the methods that the path does have.
 func (s *Server) methodNotAllowed(router chi.Router) http.HandlerFunc {
-	methods := []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodPut, http.MethodDelete}
+	methods := []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPatch, http.MethodPut, http.MethodDelete}
 	return func(w http.ResponseWriter, r *http.Request) {
 		allowed := slices.DeleteFunc(slices.Clone(methods), func(method string) bool {
 			return !router.Match(chi.NewRouteContext(), method, r.URL.RawPath)

@@ -29,12 +29,17 @@ func (s *Server) ReadRows(w http.ResponseWriter, r *http.Request, table api.Tabl
 		return err
 	})
 	if err != nil {
-		s.fail(w, r, err)
+		s.fail(w, r, searchFault(err, query.Filters))
 		return
 	}
 	prefer.writeApplied(w.Header())
 	w.Header().Set("Content-Range", contentRange(query.Offset, rows))
-	respondRows(w, http.StatusOK, rows.JSON)
+	status, err := readStatus(query.Offset, rows)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	respondRows(w, status, rows.JSON)
 }
 
 func (s *Server) decodeRead(r *http.Request, tables *catalog.Snapshot, name string) (q statement.Query, prefer preferences, err error) {
@@ -49,6 +54,9 @@ func (s *Server) decodeRead(r *http.Request, tables *catalog.Snapshot, name stri
 	}
 	parsed, err := parseRestQuery(r.URL.RawQuery, s.Limits.Filters, "select", "order", "limit", "offset")
 	if err != nil {
+		return q, prefer, err
+	}
+	if err := parsed.parseRange(r.Header); err != nil {
 		return q, prefer, err
 	}
 	q.Columns, q.Filters, q.Order, q.Offset = parsed.columns, parsed.filters, parsed.order, parsed.offset
@@ -88,7 +96,7 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, table string, op 
 		return err
 	})
 	if err != nil {
-		s.fail(w, r, err)
+		s.fail(w, r, searchFault(err, write.Mutation.Filters))
 		return
 	}
 	s.respondWrite(w, write, prefer, result)
@@ -135,7 +143,7 @@ func (s *Server) decodeWrite(r *http.Request, tables *catalog.Snapshot, name str
 		return write, prefer, err
 	}
 	once, err := idempotencyKey(r.Header)
-	if err := errors.Join(err, checkAccept(r.Header)); err != nil {
+	if err := errors.Join(err, checkAccept(r.Header), noRange(r.Header)); err != nil {
 		return write, prefer, err
 	}
 	digest, err := s.decodeMutation(r, &m, prefer)
@@ -177,7 +185,7 @@ func (s *Server) decodeMutation(r *http.Request, m *statement.Mutation, prefer p
 		return "", nil
 	}
 	if m.Op == catalog.Insert && len(m.Filters) > 0 {
-		return "", badParameter(m.Filters[0].Column, "an insert takes no filters")
+		return "", badParameter(m.Filters[0].Parameter(), "an insert takes no filters")
 	}
 	body, err := readBody(r)
 	if err != nil {

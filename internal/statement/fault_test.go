@@ -2,6 +2,7 @@ package statement_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/fencegate/fencegate/internal/catalog"
@@ -82,6 +83,27 @@ func TestFaults(t *testing.T) {
 			statement.Mutation{Op: catalog.Delete, Table: two, Filters: with(bin(statement.Neq, true))},
 			statement.Fault{Code: statement.ScopeNotPinned, Column: "bin", Parameter: "bin"},
 		},
+		"APathIntoText": {
+			statement.Mutation{Op: catalog.Delete, Table: two, Filters: append(pins, statement.Filter{Column: "sku", Path: statement.Path{{Key: "a"}}, Op: statement.Eq, Values: []string{"1"}})},
+			statement.Fault{Code: statement.NotJSON, Column: "sku", Parameter: "sku"},
+		},
+		"PinnedInsideAnd": {
+			statement.Mutation{Op: catalog.Delete, Table: two, Filters: with(group(statement.And, eq("bin", "1")))},
+			statement.Fault{Code: statement.ScopeNotPinned, Column: "bin", Parameter: "bin"},
+		},
+		"PinnedInsideOr": {
+			statement.Mutation{Op: catalog.Delete, Table: two, Filters: with(group(statement.Or, eq("bin", "1")))},
+			statement.Fault{Code: statement.ScopeNotPinned, Column: "bin", Parameter: "bin"},
+		},
+		"PinnedByAnyOf": {
+			statement.Mutation{Op: catalog.Delete, Table: two,
+				Filters: with(statement.Filter{Column: "bin", Op: statement.Eq, Quantifier: statement.Any, Values: []string{"{1}"}})},
+			statement.Fault{Code: statement.ScopeNotPinned, Column: "bin", Parameter: "bin"},
+		},
+		"AGroupWithNoColumn": {
+			statement.Mutation{Op: catalog.Delete, Table: two, Filters: append(pins, group(statement.Or, eq("n", "1"), group(statement.And, eq("nope", "1"))))},
+			statement.Fault{Code: statement.UnknownColumn, Column: "nope", Parameter: "or"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -127,12 +149,12 @@ func TestFaults(t *testing.T) {
 
 	t.Run("OnlyTheGrammarsWordsAreKnown", func(t *testing.T) {
 		t.Parallel()
-		for _, op := range []statement.FilterOp{"eq", "neq", "gt", "gte", "lt", "lte", "in", "is"} {
-			if !statement.KnownOp(op) {
+		for _, op := range strings.Fields("eq neq gt gte lt lte like ilike match imatch in is isdistinct cs cd ov sl sr nxr nxl adj fts plfts phfts wfts") {
+			if !statement.KnownOp(statement.FilterOp(op)) {
 				t.Errorf("%s is not known", op)
 			}
 		}
-		for _, op := range []statement.FilterOp{"", "EQ", "like", "ilike", "match", "cs", "fts", "isdistinct", "eq(any)", "=", "not"} {
+		for _, op := range []statement.FilterOp{"", "EQ", "and", "or", "any", "eq(any)", "=", "@>", "not"} {
 			if statement.KnownOp(op) {
 				t.Errorf("%s is known", op)
 			}

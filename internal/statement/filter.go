@@ -1,64 +1,60 @@
 package statement
 
 import (
+	"cmp"
+	"fmt"
 	"strings"
 
 	"github.com/fencegate/fencegate/internal/catalog"
 )
 
-// Filter is one condition on one column.
+// Filter is one condition on one column, or a group of filters joined by And
+// or Or.
 type Filter struct {
-	Column string
-	Op     FilterOp
-	Not    bool
-	Values []string // one; any number for In; the literal word for Is
+	Not        bool
+	Op         FilterOp
+	Column     string
+	Path       Path
+	Quantifier Quantifier // "" or, if Quantifiable, how the one array in Values is met
+	Config     string     // of a full text search; "": the database's default
+	Values     []string   // one; any number for In; the literal word for Is
+	Parts      []Filter   // of a group, which has nothing else but Not and Op
 }
 
-// FilterOp is an operator of the filter grammar, as it is written.
-type FilterOp string
+func (f Filter) group() bool { return f.Op == And || f.Op == Or }
 
-// The operators.
-const (
-	Eq  FilterOp = "eq"
-	Neq FilterOp = "neq"
-	Gt  FilterOp = "gt"
-	Gte FilterOp = "gte"
-	Lt  FilterOp = "lt"
-	Lte FilterOp = "lte"
-	In  FilterOp = "in"
-	Is  FilterOp = "is"
-)
-
-var comparisons = map[FilterOp]string{
-	Eq: "=", Neq: "<>", Gt: ">", Gte: ">=", Lt: "<", Lte: "<=",
-}
-
-var isWords = map[string]string{
-	"null": "IS NULL", "not_null": "IS NOT NULL",
-	"true": "IS TRUE", "false": "IS FALSE", "unknown": "IS UNKNOWN",
-}
-
-// KnownOp reports whether op is an operator of this grammar.
-func KnownOp(op FilterOp) bool {
-	return op == In || op == Is || comparisons[op] != ""
-}
-
-// KnownIs reports whether word can follow `is.`.
-func KnownIs(word string) bool { return isWords[word] != "" }
-
-func checkFilters(table *catalog.Table, filters []Filter) error {
+// checkFilters looks for every column. parameter is the query parameter that
+// the filters came in, "" if each came in one of its own.
+func checkFilters(table *catalog.Table, filters []Filter, parameter string) error {
 	for _, f := range filters {
-		if err := known(table, f.Column, f.Column); err != nil {
+		var err error
+		if f.group() {
+			err = checkFilters(table, f.Parts, cmp.Or(parameter, f.Parameter()))
+		} else {
+			err = f.Path.check(table, f.Column, cmp.Or(parameter, f.Parameter()))
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func filterConditions(b *builder, filters []Filter) []string {
+// Parameter names the query parameter that f is written as.
+func (f Filter) Parameter() string {
+	switch {
+	case !f.group():
+		return f.Column
+	case f.Not:
+		return "not." + string(f.Op)
+	}
+	return string(f.Op)
+}
+
+func filterConditions(b *builder, table *catalog.Table, filters []Filter) []string {
 	conditions := make([]string, len(filters))
 	for i, f := range filters {
-		conditions[i] = f.sql(b)
+		conditions[i] = f.sql(b, table)
 		if f.Not {
 			conditions[i] = "NOT (" + conditions[i] + ")"
 		}
@@ -66,20 +62,41 @@ func filterConditions(b *builder, filters []Filter) []string {
 	return conditions
 }
 
-func (f Filter) sql(b *builder) string {
-	column := "t." + ident(f.Column)
-	switch f.Op {
-	case In:
-		return column + " = ANY (" + b.param(arrayLiteral(f.Values)) + ")"
-	case Is:
-		return column + " " + isWords[f.Values[0]]
+func (f Filter) sql(b *builder, table *catalog.Table) string {
+	if f.group() {
+		return "(" + strings.Join(filterConditions(b, table, f.Parts), " "+strings.ToUpper(string(f.Op))+" ") + ")"
 	}
-	return column + " " + comparisons[f.Op] + " " + b.param(f.Values[0])
+	column, _ := table.Column(f.Column) // checkFilters has seen it
+	left := operand(b, column, f.Path)
+	switch {
+	case f.Op == In:
+		return left + " = ANY (" + b.param(arrayLiteral(f.Values)) + ")"
+	case f.Op == Is:
+		return left + " " + isWords[f.Values[0]]
+	case IsSearch(f.Op):
+		return f.search(b, left, column.KeyType == "tsvector")
+	case f.Quantifier != "":
+		return fmt.Sprintf("%s %s %s (%s)", left, infix[f.Op], strings.ToUpper(string(f.Quantifier)), b.param(f.Op.pattern(f.Values[0])))
+	}
+	return left + " " + infix[f.Op] + " " + b.param(f.Op.pattern(f.Values[0]))
 }
 
-func where(b *builder, filters []Filter) string {
+// search makes a document of any operand that is none yet, in the language of
+// the query.
+func (f Filter) search(b *builder, operand string, document bool) string {
+	config := ""
+	if f.Config != "" {
+		config = b.param(f.Config) + "::pg_catalog.regconfig, "
+	}
+	if !document {
+		operand = "pg_catalog.to_tsvector(" + config + operand + ")"
+	}
+	return fmt.Sprintf("%s @@ pg_catalog.%s(%s%s::pg_catalog.text)", operand, searches[f.Op], config, b.param(f.Values[0]))
+}
+
+func where(b *builder, table *catalog.Table, filters []Filter) string {
 	if len(filters) == 0 {
 		return ""
 	}
-	return "\n   WHERE " + strings.Join(filterConditions(b, filters), "\n     AND ")
+	return "\n   WHERE " + strings.Join(filterConditions(b, table, filters), "\n     AND ")
 }

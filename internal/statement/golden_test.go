@@ -66,6 +66,37 @@ func TestTextOfStatements(t *testing.T) {
 		})
 	}
 
+	t.Run("Outputs", func(t *testing.T) {
+		t.Parallel()
+		exec(t, pool, `CREATE TABLE doc (id text, j json)`)
+		docs := load(t, pool, "doc", "doc:{id}")
+		last := statement.Path{{Key: "a"}, {Key: "0", Index: true, Text: true}}
+		got, err := statement.Build(statement.Mutation{Op: catalog.Delete, Table: docs, Filters: []statement.Filter{eq("id", "A"), {Column: "j", Path: last[:1], Op: statement.Eq, Values: []string{"1"}}},
+			MaxAffected: -1, Return: statement.Columns{Outputs: []statement.Output{{Column: "j", Path: last, Cast: "int"}, {Column: "id", Alias: `k"`}}}}, "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, got, []statement.Statement{{SQL: outputsText, Args: []any{"A", "k", "A", "a", "1", "k", "k", `{"a":`, "a", "0", `,"k\"":`, int64(0)}}})
+		prepare(t, pool, got...)
+	})
+
+	t.Run("Groups", func(t *testing.T) {
+		t.Parallel()
+		none := group(statement.Or, eq("sku", "A"), group(statement.And, eq("sku", "B"), notIn))
+		none.Not = true
+		got, err := statement.BuildQuery(statement.Query{Table: table, Columns: statement.Columns{All: true}, Filters: []statement.Filter{
+			none,
+			{Column: "the note", Op: statement.Like, Quantifier: statement.Any, Values: []string{"{a*}"}},
+			{Column: "the note", Op: "fts", Config: "english", Values: []string{"cup"}},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, []statement.Statement{got}, []statement.Statement{{SQL: groupsText,
+			Args: []any{"A", "B", `{"1","2\"\\"}`, "{a%}", "english", "cup", int64(0), int64(0), int64(0)}}})
+		prepare(t, pool, got)
+	})
+
 	t.Run("Query", func(t *testing.T) {
 		t.Parallel()
 		got, err := statement.BuildQuery(statement.Query{
@@ -189,3 +220,26 @@ const queryText = `SELECT count(*), fencegate.check_size(string_agg(row_to_json(
      AND t."n" IS NOT NULL
    ORDER BY t."n" DESC NULLS LAST, t."sku"
    LIMIT $3 OFFSET $4) AS w`
+
+const groupsText = `SELECT count(*), fencegate.check_size(string_agg(row_to_json(w.*)::pg_catalog.text, ','), $7), NULL::pg_catalog.int8
+  FROM (
+  SELECT t.*
+    FROM "public"."stock" AS t
+   WHERE NOT ((t."sku" = $1 OR (t."sku" = $2 AND NOT (t."n" = ANY ($3)))))
+     AND t."the note" ~~ ANY ($4)
+     AND pg_catalog.to_tsvector($5::pg_catalog.regconfig, t."the note") @@ pg_catalog.to_tsquery($5::pg_catalog.regconfig, $6::pg_catalog.text)
+   LIMIT $8 OFFSET $9) AS w`
+
+const outputsText = `WITH w AS (
+  DELETE FROM "public"."doc" AS t
+   WHERE t."id" = $3
+     AND (t."j" -> $4::pg_catalog.text)::pg_catalog.jsonb = $5
+     AND ('doc:' || t."id"::pg_catalog.text || '') COLLATE pg_catalog."C" = $2::pg_catalog.text
+  RETURNING t."j", t."id")
+SELECT a.affected, a.json,
+       CASE WHEN fencegate.check_rows(('doc:' || CAST($1 AS text)::pg_catalog.text || '') COLLATE pg_catalog."C" = $6::pg_catalog.text, a.uncovered, a.affected, NULL)
+            THEN NULL::pg_catalog.int8 END
+  FROM (SELECT count(*) AS affected,
+               fencegate.check_size(string_agg(($8::pg_catalog.text || coalesce(pg_catalog.to_json(CAST(((w."j" -> $9::pg_catalog.text) ->> $10::pg_catalog.int4) AS pg_catalog.int4))::pg_catalog.text, 'null') || $11::pg_catalog.text || coalesce(pg_catalog.to_json(w."id")::pg_catalog.text, 'null') || '}')::pg_catalog.text, ','), $12) AS json,
+               count(*) FILTER (WHERE ('doc:' || w."id"::pg_catalog.text || '') COLLATE pg_catalog."C" IS DISTINCT FROM $7::pg_catalog.text) AS uncovered
+          FROM w) AS a`

@@ -86,6 +86,10 @@ func eq(column, value string) statement.Filter {
 	return statement.Filter{Column: column, Op: statement.Eq, Values: []string{value}}
 }
 
+func group(op statement.FilterOp, parts ...statement.Filter) statement.Filter {
+	return statement.Filter{Op: op, Parts: parts}
+}
+
 func quoted(name string) string { return pgx.Identifier{name}.Sanitize() }
 
 func join(parts []string) string { return strings.Join(parts, ", ") }

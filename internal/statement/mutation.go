@@ -54,7 +54,7 @@ func conditions(b *builder, m Mutation, key lease.Key) (pins, where string, err 
 		return "", "", err
 	}
 	covered := rendered(m.Table, columnOf("t")) + " = " + b.param(string(key)) + "::pg_catalog.text"
-	return pins, strings.Join(append(filterConditions(b, m.Filters), covered), "\n     AND "), nil
+	return pins, strings.Join(append(filterConditions(b, m.Table, m.Filters), covered), "\n     AND "), nil
 }
 
 // bytea is the one type that JSON has no text of its own for: beside

@@ -27,7 +27,7 @@ var oddNames = []string{
 
 var columnTypes = []string{
 	"text", "varchar(3)", "char(3)", "integer", "bigint", "numeric(5,2)", "boolean", "date", "uuid", "timestamptz", "bytea",
-	"jsonb", "text[]", "bit(3)", "interval", "double precision", `"char"`,
+	"json", "jsonb", "text[]", "int4range", "tsvector", "bit(3)", "interval", "double precision", `"char"`,
 }
 
 // Types that a lock template can hold.
@@ -141,47 +141,119 @@ func drawRow(t *rapid.T, w world, least int) statement.Row {
 }
 
 func drawColumns(t *rapid.T, w world) statement.Columns {
-	switch rapid.IntRange(0, 2).Draw(t, "return") {
+	names := rapid.SliceOfNDistinct(rapid.SampledFrom(w.names), 1, len(w.names), rapid.ID[string])
+	switch rapid.IntRange(0, 3).Draw(t, "return") {
 	case 0:
 		return statement.Columns{}
 	case 1:
 		return statement.Columns{All: true}
+	case 2:
+		return statement.Columns{Names: names.Draw(t, "select")}
 	}
-	return statement.Columns{
-		Names: rapid.SliceOfNDistinct(rapid.SampledFrom(w.names), 1, len(w.names), rapid.ID[string]).Draw(t, "select"),
+	var outputs []statement.Output
+	for _, name := range names.Draw(t, "select") {
+		column, _ := w.table.Column(name)
+		outputs = append(outputs, statement.Output{
+			Column: name, Path: drawPath(t, column.Type), Alias: marker + name, Cast: rapid.SampledFrom([]string{"", "text", "varchar"}).Draw(t, "cast"),
+		})
 	}
+	if rapid.Bool().Draw(t, "star") {
+		outputs = append(outputs, statement.Output{Star: true})
+	}
+	return statement.Columns{Outputs: outputs}
+}
+
+func drawPath(t *rapid.T, typ string) (path statement.Path) {
+	if !strings.HasPrefix(typ, "json") {
+		return nil
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "arrows") {
+		path = append(path, statement.Step{Key: marker, Index: rapid.Bool().Draw(t, "index")})
+	}
+	if len(path) > 0 {
+		path[len(path)-1].Text = rapid.Bool().Draw(t, "as text")
+	}
+	return path
 }
 
 func drawFilters(t *rapid.T, w world) []statement.Filter {
-	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) statement.Filter {
-		f := statement.Filter{
-			Column: rapid.SampledFrom(w.names).Draw(t, "column"),
-			Op:     rapid.SampledFrom([]statement.FilterOp{"eq", "neq", "gt", "gte", "lt", "lte", "in", "is"}).Draw(t, "operator"),
-			Not:    rapid.Bool().Draw(t, "not"),
-		}
-		column, _ := w.table.Column(f.Column)
-		switch {
-		case f.Op == statement.Is:
-			f.Values = []string{rapid.SampledFrom([]string{"null", "not_null"}).Draw(t, "is")}
-		case f.Op == statement.In && !strings.HasSuffix(column.Type, "[]"):
-			f.Values = rapid.SliceOfN(rapid.Just(marker+`"in,\`), 0, 3).Draw(t, "list")
-		default:
-			f.Op, f.Values = statement.Eq, []string{marker + "filter"}
-		}
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) statement.Filter { return drawFilter(t, w, 3) }), 0, 4).Draw(t, "filters")
+}
+
+func drawFilter(t *rapid.T, w world, depth int) statement.Filter {
+	if depth > 0 && rapid.IntRange(0, 3).Draw(t, "group") == 0 {
+		parts := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) statement.Filter { return drawFilter(t, w, depth-1) }), 1, 3)
+		f := group(rapid.SampledFrom([]statement.FilterOp{statement.And, statement.Or}).Draw(t, "join"), parts.Draw(t, "parts")...)
+		f.Not = rapid.Bool().Draw(t, "not")
 		return f
-	}), 0, 4).Draw(t, "filters")
+	}
+	f := statement.Filter{
+		Column: rapid.SampledFrom(w.names).Draw(t, "column"),
+		Not:    rapid.Bool().Draw(t, "not"),
+		Values: []string{marker + `f%*"{,\`},
+	}
+	column, _ := w.table.Column(f.Column)
+	f.Path = drawPath(t, column.Type)
+	typ := column.Type
+	if last := len(f.Path) - 1; last >= 0 {
+		typ = "jsonb"
+		if f.Path[last].Text {
+			typ = "text"
+		}
+	}
+	f.Op = rapid.SampledFrom(operatorsOf(typ)).Draw(t, "operator")
+	switch {
+	case f.Op == statement.Is:
+		f.Values = []string{rapid.SampledFrom([]string{"null", "not_null"}).Draw(t, "is")}
+	case f.Op == statement.In:
+		f.Values = rapid.SliceOfN(rapid.Just(marker+`"in,\`), 0, 3).Draw(t, "list")
+	case statement.IsSearch(f.Op):
+		f.Config = rapid.SampledFrom([]string{"", marker}).Draw(t, "config")
+	case statement.Quantifiable(f.Op) && !strings.HasSuffix(column.Type, "[]"):
+		f.Quantifier = rapid.SampledFrom([]statement.Quantifier{"", statement.Any, statement.All}).Draw(t, "quantifier")
+	}
+	return f
+}
+
+// operatorsOf names the operators that PostgreSQL has for a type.
+func operatorsOf(typ string) []statement.FilterOp {
+	ops := []statement.FilterOp{"is", "isdistinct", "eq", "neq", "gt", "gte", "lt", "lte"}
+	switch typ {
+	case "json":
+		return []statement.FilterOp{"is", "fts"}
+	case "text", "character varying", "character":
+		ops = append(ops, "in", "like", "ilike", "match", "imatch", "fts", "plfts", "phfts", "wfts")
+	case "jsonb":
+		ops = append(ops, "in", "cs", "cd", "fts")
+	case "text[]":
+		ops = append(ops, "cs", "cd", "ov")
+	case "int4range":
+		ops = append(ops, "in", "cs", "cd", "ov", "sl", "sr", "nxr", "nxl", "adj")
+	case "tsvector":
+		ops = append(ops, "in", "fts", "plfts", "phfts", "wfts")
+	default:
+		ops = append(ops, "in")
+	}
+	return ops
 }
 
 func drawQuery(t *rapid.T, w world) statement.Query {
 	columns := drawColumns(t, w)
-	columns.All = len(columns.Names) == 0
+	columns.All = len(columns.Names)+len(columns.Outputs) == 0
+	sortable := slices.DeleteFunc(slices.Clone(w.names), func(name string) bool {
+		column, _ := w.table.Column(name)
+		return column.Type == "json"
+	})
 	order := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) statement.OrderTerm {
+		name := rapid.SampledFrom(sortable).Draw(t, "column")
+		column, _ := w.table.Column(name)
 		return statement.OrderTerm{
-			Column: rapid.SampledFrom(w.names).Draw(t, "column"),
+			Column: name,
+			Path:   drawPath(t, column.Type),
 			Desc:   rapid.Bool().Draw(t, "desc"),
 			Nulls:  rapid.SampledFrom([]string{"", "first", "last"}).Draw(t, "nulls"),
 		}
-	}), 0, 3).Draw(t, "order")
+	}), 0, min(3, len(sortable))).Draw(t, "order")
 	return statement.Query{
 		Table: w.table, Columns: columns, Filters: append(slices.Clone(w.filters), drawFilters(t, w)...), Order: order,
 		Limit: 7, Offset: 3, Total: rapid.Bool().Draw(t, "total"),
@@ -239,8 +311,19 @@ func checkScope(t *rapid.T, m statement.Mutation, s statement.Statement) {
 	if !cover.MatchString(answer) {
 		t.Fatalf("the pinned key is not compared:\n%s", s.SQL)
 	}
-	if strings.Contains(conditions, " OR ") {
-		t.Fatalf("a condition can be passed by:\n%s", s.SQL)
+	depth := 0
+	for i := range conditions {
+		switch {
+		case conditions[i] == '(':
+			depth++
+		case conditions[i] == ')':
+			depth--
+		case depth == 0 && strings.HasPrefix(conditions[i:], " OR "):
+			t.Fatalf("a condition can be passed by:\n%s", s.SQL)
+		}
+		if depth < 0 {
+			t.Fatalf("a group ends that did not begin:\n%s", s.SQL)
+		}
 	}
 }
 

@@ -12,16 +12,20 @@ func BuildQuery(q Query) (Statement, error) {
 	}
 	var b builder
 	columns := "t.*"
-	if !q.Columns.All {
-		columns = identList("t.", q.Columns.Names)
+	if names, all := q.Columns.needed(); !all {
+		columns = identList("t.", names)
 	}
-	conditions := where(&b, q.Filters)
+	answered := q.Columns
+	if len(answered.Outputs) == 0 {
+		answered = Columns{All: true} // of w, which has no more
+	}
+	conditions := where(&b, q.Table, q.Filters)
 	total := "NULL::pg_catalog.int8"
 	if q.Total {
 		total = fmt.Sprintf("(SELECT count(*) FROM %s AS t%s)", tableName(q.Table), conditions)
 	}
 	fmt.Fprintf(&b, "SELECT count(*), %s, %s\n  FROM (\n  SELECT %s\n    FROM %s AS t%s%s\n   LIMIT %s OFFSET %s) AS w",
-		jsonOf(&b, Columns{All: true}, q.MaxBytes), total, columns, tableName(q.Table), conditions, q.orderBy(), b.param(q.Limit), b.param(q.Offset))
+		jsonOf(&b, answered, q.MaxBytes), total, columns, tableName(q.Table), conditions, q.orderBy(&b), b.param(q.Limit), b.param(q.Offset))
 	return b.statement(), nil
 }
 
@@ -30,20 +34,21 @@ func (q Query) check() error {
 		return err
 	}
 	for _, term := range q.Order {
-		if err := known(q.Table, term.Column, "order"); err != nil {
+		if err := term.Path.check(q.Table, term.Column, "order"); err != nil {
 			return err
 		}
 	}
-	return checkFilters(q.Table, q.Filters)
+	return checkFilters(q.Table, q.Filters, "")
 }
 
-func (q Query) orderBy() string {
+func (q Query) orderBy(b *builder) string {
 	if len(q.Order) == 0 {
 		return ""
 	}
 	terms := make([]string, len(q.Order))
 	for i, term := range q.Order {
-		terms[i] = "t." + ident(term.Column)
+		column, _ := q.Table.Column(term.Column) // check has seen it
+		terms[i] = operand(b, column, term.Path)
 		if term.Desc {
 			terms[i] += " DESC"
 		}

@@ -53,9 +53,11 @@ func pinned(b *builder, m Mutation) (string, error) {
 	}), nil
 }
 
+// pinOf finds the one form that pins a column: an eq that every row must meet,
+// whatever the other filters say.
 func pinOf(filters []Filter, column string) (Filter, bool) {
 	for _, f := range filters {
-		if f.Column == column && f.Op == Eq && !f.Not {
+		if f.Column == column && f.Op == Eq && !f.Not && f.Quantifier == "" && len(f.Path) == 0 {
 			return f, true
 		}
 	}
@@ -92,27 +94,13 @@ SELECT a.affected, a.json,
 		condition, allowed, kept, json, uncovered)
 }
 
-// jsonOf aggregates the returned columns of w.
-func jsonOf(b *builder, c Columns, maxBytes int64) string {
-	row := ""
-	switch {
-	case c.All:
-		row = "row_to_json(w.*)"
-	case len(c.Names) > 0:
-		row = "(SELECT row_to_json(r.*) FROM (SELECT " + identList("w.", c.Names) + ") AS r)"
-	default:
-		return "NULL::pg_catalog.text"
-	}
-	return fmt.Sprintf("fencegate.check_size(string_agg(%s::pg_catalog.text, ','), %s)", row, b.param(maxBytes))
-}
-
 // returning names the columns that answer needs, and no others: a role may not
 // be allowed to read the rest.
 func returning(m Mutation) string {
-	if m.Return.All {
+	names, all := m.Return.needed()
+	if all {
 		return "t.*"
 	}
-	names := append([]string{}, m.Return.Names...)
 	for _, column := range m.Table.Lock.Columns {
 		names = append(names, column)
 	}

@@ -73,12 +73,6 @@ type Row struct {
 	JSON  []byte
 }
 
-// Columns is what to return of each row. The zero value is nothing.
-type Columns struct {
-	All   bool
-	Names []string
-}
-
 // Query is one read of one table.
 type Query struct {
 	Table   *catalog.Table
@@ -92,9 +86,10 @@ type Query struct {
 	MaxBytes int64
 }
 
-// OrderTerm is one column to sort by.
+// OrderTerm is one column, or place in one, to sort by.
 type OrderTerm struct {
 	Column string
+	Path   Path
 	Desc   bool
 	Nulls  string // "", "first" or "last"
 }
@@ -121,6 +116,8 @@ const (
 	EmptyBody      Code = "empty_body"
 	NoConflictKey  Code = "no_conflict_key" // an upsert without a unique key to collide on
 	NotInColumns   Code = "not_in_columns"  // a member beside the listed columns
+	NotJSON        Code = "not_json"        // a path into a column of another type
+	NamedTwice     Code = "malformed_query" // two members of one name
 )
 
 // ErrNotPinned is wrapped by a fault of kind ScopeNotPinned.
@@ -180,17 +177,7 @@ func checkColumns(m Mutation) error {
 	if err := m.Return.Check(m.Table); err != nil {
 		return err
 	}
-	return checkFilters(m.Table, m.Filters)
-}
-
-// Check returns a *Fault for the first column that table does not have.
-func (c Columns) Check(table *catalog.Table) error {
-	for _, name := range c.Names {
-		if err := known(table, name, "select"); err != nil {
-			return err
-		}
-	}
-	return nil
+	return checkFilters(m.Table, m.Filters, "")
 }
 
 func known(table *catalog.Table, column, parameter string) error {

@@ -1,0 +1,37 @@
+package proxy
+
+import (
+	"net/http"
+
+	"github.com/fencegate/fencegate/internal/api"
+)
+
+// HEAD does what GET does; net/http keeps the body back.
+
+// HeadRows answers HEAD /rest/{table}.
+func (s *Server) HeadRows(w http.ResponseWriter, r *http.Request, table api.Table, params api.HeadRowsParams) {
+	s.ReadRows(w, r, table, api.ReadRowsParams(params))
+}
+
+// HeadLease answers HEAD /v1/leases?key=.
+func (s *Server) HeadLease(w http.ResponseWriter, r *http.Request, params api.HeadLeaseParams) {
+	s.ReadLease(w, r, api.ReadLeaseParams(params))
+}
+
+// HeadRefusals answers HEAD /v1/refusals.
+func (s *Server) HeadRefusals(w http.ResponseWriter, r *http.Request, params api.HeadRefusalsParams) {
+	s.ListRefusals(w, r, api.ListRefusalsParams(params))
+}
+
+// HeadRefusal answers HEAD /v1/refusals/{id}.
+func (s *Server) HeadRefusal(w http.ResponseWriter, r *http.Request, id string) {
+	s.ReadRefusal(w, r, id)
+}
+
+// HeadMarks answers HEAD /v1/marks.
+func (s *Server) HeadMarks(w http.ResponseWriter, r *http.Request, params api.HeadMarksParams) {
+	s.ListMarks(w, r, api.ListMarksParams(params))
+}
+
+// HeadContract answers HEAD /openapi.yaml.
+func (s *Server) HeadContract(w http.ResponseWriter, r *http.Request) { s.ReadContract(w, r) }
