@@ -48,7 +48,7 @@ CREATE TRIGGER write_journal AFTER UPDATE ON shop.inventory
 
 // limits are short enough for a test to run into.
 const limits = `
-database: {url: '%s', pool_size: %d, lock_timeout: 400ms, statement_timeout: 800ms}
+database: {url: '%s', pool_size: %d, read_pool_size: %d, lock_timeout: 400ms, statement_timeout: 800ms}
 limits: {request_timeout: 1s}
 `
 
@@ -112,7 +112,7 @@ func (p *plant) twin(t *testing.T, databaseURL string) *testenv.Gateway {
 }
 
 func tight(poolSize int) string {
-	return strings.Replace(limits, "%d", fmt.Sprint(poolSize), 1)
+	return strings.ReplaceAll(limits, "%d", fmt.Sprint(poolSize))
 }
 
 // item makes an inventory row and returns its sku and lock key.
