@@ -74,7 +74,7 @@ func TestAGatewayKilledAnywhereLeavesNothingHalf(t *testing.T) {
 	survivor := build(t, options{GatewayOptions: testenv.GatewayOptions{Tables: killTables}, setup: batchTable})
 	moments := everyMoment(t, survivor)
 	t.Logf("%d moments", len(moments))
-	places := make(chan struct{}, 6)
+	places := make(chan struct{}, 4)
 	sideBySide(t, moments, moment.String, func(t *testing.T, m moment) {
 		places <- struct{}{}
 		defer func() { <-places }()
@@ -87,8 +87,12 @@ func TestAGatewayKilledAnywhereLeavesNothingHalf(t *testing.T) {
 func everyMoment(t *testing.T, survivor *plant) []moment {
 	var all []moment
 	for _, a := range acts {
-		k := poised(t, survivor, survivor, "count-"+a.name, a)
+		k, warmed := poised(t, survivor, survivor, "count-"+a.name, a)
 		wantStatus(t, k.Do(t, a.request(k)), a.status)
+		for time.Since(warmed) > pingAfter { // a ping may have been counted
+			k, warmed = poised(t, survivor, survivor, "count-"+a.name, a)
+			wantStatus(t, k.Do(t, a.request(k)), a.status)
+		}
 		for wire, count := range map[string]int{"postgres": k.pg.Requests(), "redis": k.redis.Requests()} {
 			for n := range count {
 				for _, where := range []string{"unsent", "sent", "unanswered"} {
@@ -117,15 +121,15 @@ func newKilling(t *testing.T, survivor, victim *plant, name string) *killing {
 
 // poised is warm and arranged within so short a time that the pools will not ask
 // an idle connection whether it lives: that would be a message more.
-func poised(t *testing.T, survivor, victim *plant, name string, a act) *killing {
+func poised(t *testing.T, survivor, victim *plant, name string, a act) (_ *killing, warmed time.Time) {
 	t.Helper()
 	for {
 		k := newKilling(t, survivor, victim, name)
 		k.warm(a)
-		warmed := time.Now()
+		warmed = time.Now()
 		k.arrange(a)
 		if time.Since(warmed) < pingAfter/2 {
-			return k
+			return k, warmed
 		}
 	}
 }
@@ -145,13 +149,26 @@ func (k *killing) arrange(a act) {
 	k.redis.Reset()
 }
 
-func killAt(t *testing.T, survivor *plant, m moment) {
-	victim := survivor.sibling(t)
-	k := poised(t, survivor, victim, m.String(), m.act)
-	k.arm(m)
-	if answer, err := k.Try(t, t.Context(), m.act.request(k)); err == nil {
-		t.Fatalf("it was not killed: %d %s", answer.Status, answer.Body)
+// killed returns once a gateway has died at that moment.
+func killed(t *testing.T, survivor *plant, m moment) *killing {
+	t.Helper()
+	for {
+		k, warmed := poised(t, survivor, survivor.sibling(t), m.String(), m.act)
+		k.arm(m)
+		answer, err := k.Try(t, t.Context(), m.act.request(k))
+		switch {
+		case time.Since(warmed) > pingAfter:
+			t.Log("too slow: a ping may have taken the place of a message; once more")
+		case err == nil:
+			t.Fatalf("it was not killed: %d %s", answer.Status, answer.Body)
+		default:
+			return k
+		}
 	}
+}
+
+func killAt(t *testing.T, survivor *plant, m moment) {
+	k := killed(t, survivor, m)
 	// What the dead gateway had sent is acted upon, then nothing of it is left.
 	k.pg.Settle()
 	k.redis.Settle()
