@@ -152,19 +152,17 @@ func (k *killing) arrange(a act) {
 // killed returns once a gateway has died at that moment.
 func killed(t *testing.T, survivor *plant, m moment) *killing {
 	t.Helper()
-	for {
-		k, warmed := poised(t, survivor, survivor.sibling(t), m.String(), m.act)
+	for range 5 {
+		k, _ := poised(t, survivor, survivor.sibling(t), m.String(), m.act)
 		k.arm(m)
 		answer, err := k.Try(t, t.Context(), m.act.request(k))
-		switch {
-		case time.Since(warmed) > pingAfter:
-			t.Log("too slow: a ping may have taken the place of a message; once more")
-		case err == nil:
-			t.Fatalf("it was not killed: %d %s", answer.Status, answer.Body)
-		default:
+		if err != nil {
 			return k
 		}
+		t.Logf("it was not killed: %d %s", answer.Status, answer.Body)
 	}
+	t.Fatal("five gateways were not killed at this moment")
+	return nil
 }
 
 func killAt(t *testing.T, survivor *plant, m moment) {
@@ -229,15 +227,17 @@ func (k *killing) wantWhole(m moment) {
 	case "bulk insert":
 		want[true] = [3]int{0, 0, 3}
 	}
-	if got := [3]int{available, entries, batch}; got != want[told] {
-		k.t.Errorf("available, journal, batch: %v, want %v", got, want[told])
+	// Nobody was answered, so what had left the gateway may be there or not (I6),
+	// whole in any case; what had not left it is not there.
+	if got := [3]int{available, entries, batch}; got != want[false] && !(told && got == want[true]) {
+		k.t.Errorf("available, journal, batch: %v, want %v or, once sent, %v", got, want[false], want[true])
 	}
 	recorded := 0
 	if m.act.name == "refusal" && told && m.n == 2 {
 		recorded = 1
 	}
-	if n := one[int](k.t, k.sql, `SELECT count(*) FROM fencegate.refusals WHERE lock_key = $1`, k.key); n != recorded {
-		k.t.Errorf("%d records of a refusal, want %d", n, recorded)
+	if n := one[int](k.t, k.sql, `SELECT count(*) FROM fencegate.refusals WHERE lock_key = $1`, k.key); n > recorded {
+		k.t.Errorf("%d records of a refusal, want %d at most", n, recorded)
 	}
 }
 
