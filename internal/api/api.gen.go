@@ -14,6 +14,27 @@ import (
 	"github.com/oapi-codegen/runtime"
 )
 
+// Defines values for CheckedLockLeaseChecked.
+const (
+	Expired CheckedLockLeaseChecked = "expired"
+	Live    CheckedLockLeaseChecked = "live"
+	Skipped CheckedLockLeaseChecked = "skipped"
+)
+
+// Valid indicates whether the value is a known member of the CheckedLockLeaseChecked enum.
+func (e CheckedLockLeaseChecked) Valid() bool {
+	switch e {
+	case Expired:
+		return true
+	case Live:
+		return true
+	case Skipped:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for MarkState.
 const (
 	Held     MarkState = "held"
@@ -29,6 +50,48 @@ func (e MarkState) Valid() bool {
 	case Released:
 		return true
 	case Revoked:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OperationOp.
+const (
+	Delete OperationOp = "delete"
+	Insert OperationOp = "insert"
+	Update OperationOp = "update"
+	Upsert OperationOp = "upsert"
+)
+
+// Valid indicates whether the value is a known member of the OperationOp enum.
+func (e OperationOp) Valid() bool {
+	switch e {
+	case Delete:
+		return true
+	case Insert:
+		return true
+	case Update:
+		return true
+	case Upsert:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OperationResolution.
+const (
+	IgnoreDuplicates OperationResolution = "ignore-duplicates"
+	MergeDuplicates  OperationResolution = "merge-duplicates"
+)
+
+// Valid indicates whether the value is a known member of the OperationResolution enum.
+func (e OperationResolution) Valid() bool {
+	switch e {
+	case IgnoreDuplicates:
+		return true
+	case MergeDuplicates:
 		return true
 	default:
 		return false
@@ -84,6 +147,25 @@ type AcquireRequest struct {
 
 	// TtlMs Absent takes the configured default.
 	TtlMs *int64 `json:"ttl_ms,omitempty"`
+}
+
+// CheckedLock defines model for CheckedLock.
+type CheckedLock struct {
+	Key              string                  `json:"key"`
+	LeaseChecked     CheckedLockLeaseChecked `json:"lease_checked"`
+	LeaseRemainingMs *int64                  `json:"lease_remaining_ms,omitempty"`
+}
+
+// CheckedLockLeaseChecked defines model for CheckedLock.LeaseChecked.
+type CheckedLockLeaseChecked string
+
+// Claim defines model for Claim.
+type Claim struct {
+	Holder string `json:"holder"`
+	Key    string `json:"key"`
+
+	// Token A fencing token in decimal digits; a string, since JavaScript rounds 63-bit numbers.
+	Token Token `json:"token"`
 }
 
 // Lease defines model for Lease.
@@ -145,6 +227,61 @@ type MarkPage struct {
 	NextCursor *string `json:"next_cursor,omitempty"`
 }
 
+// Operation defines model for Operation.
+type Operation struct {
+	// All Of update and delete: no filter, every row, of a table locked as a whole.
+	All *bool `json:"all,omitempty"`
+
+	// ExpectRows Exactly so many rows.
+	ExpectRows *int64 `json:"expect_rows,omitempty"`
+
+	// IfMatch Of update and delete: as the header If-Match.
+	IfMatch *string `json:"if_match,omitempty"`
+
+	// Increment Of update: what to add to columns. NULL stays NULL.
+	Increment *Row `json:"increment,omitempty"`
+
+	// MaxRows No more rows than this.
+	MaxRows *int64 `json:"max_rows,omitempty"`
+
+	// OnConflict Of upsert: the columns of a unique key. Default: the primary key.
+	OnConflict *[]string   `json:"on_conflict,omitempty"`
+	Op         OperationOp `json:"op"`
+
+	// Resolution Of upsert. Default: merge-duplicates.
+	Resolution *OperationResolution `json:"resolution,omitempty"`
+
+	// Returning What to answer of each row, as in `select`.
+	Returning *[]string `json:"returning,omitempty"`
+
+	// Rows Of insert and upsert.
+	Rows *[]Row `json:"rows,omitempty"`
+
+	// Schema Default: Content-Profile, or the first configured one.
+	Schema *string `json:"schema,omitempty"`
+
+	// Set Column names and values. Numbers travel as their literal text, never through a float.
+	Set   *Row    `json:"set,omitempty"`
+	Table *string `json:"table,omitempty"`
+
+	// Where Of update and delete: filters as in /rest, `{"sku": "eq.A", "or": "(n.gt.1,n.is.null)"}`; a list of them on one column must all hold.
+	Where *json.RawMessage `json:"where,omitempty"`
+}
+
+// OperationOp defines model for Operation.Op.
+type OperationOp string
+
+// OperationResolution Of upsert. Default: merge-duplicates.
+type OperationResolution string
+
+// OperationResult defines model for OperationResult.
+type OperationResult struct {
+	Affected int64 `json:"affected"`
+
+	// Rows If something was to be returned.
+	Rows *json.RawMessage `json:"rows,omitempty"`
+}
+
 // Problem RFC 9457, with PostgREST's error members beside it.
 type Problem struct {
 	// AuditFailed The refusal could not be recorded; it stands all the same.
@@ -161,11 +298,14 @@ type Problem struct {
 	Details    *string `json:"details,omitempty"`
 
 	// HighWaterToken A fencing token in decimal digits; a string, since JavaScript rounds 63-bit numbers.
-	HighWaterToken *Token         `json:"high_water_token,omitempty"`
-	Hint           *string        `json:"hint,omitempty"`
-	LockKey        *string        `json:"lock_key,omitempty"`
-	Message        string         `json:"message"`
-	Outcome        ProblemOutcome `json:"outcome"`
+	HighWaterToken *Token  `json:"high_water_token,omitempty"`
+	Hint           *string `json:"hint,omitempty"`
+	LockKey        *string `json:"lock_key,omitempty"`
+	Message        string  `json:"message"`
+
+	// Operation Of a transaction: which of its operations, from 0.
+	Operation *int           `json:"operation,omitempty"`
+	Outcome   ProblemOutcome `json:"outcome"`
 
 	// Parameter The header or query parameter at fault.
 	Parameter *string `json:"parameter,omitempty"`
@@ -175,7 +315,10 @@ type Problem struct {
 
 	// PresentedToken A fencing token in decimal digits; a string, since JavaScript rounds 63-bit numbers.
 	PresentedToken *Token `json:"presented_token,omitempty"`
-	RequestId      string `json:"request_id"`
+
+	// Refusals Of a transaction under several locks that was refused for more than one; the first is also told above.
+	Refusals  *[]RefusedLock `json:"refusals,omitempty"`
+	RequestId string         `json:"request_id"`
 
 	// Retryable The same request may be sent again as it is.
 	Retryable bool    `json:"retryable"`
@@ -227,6 +370,20 @@ type RefusalPage struct {
 	Refusals   []Refusal `json:"refusals"`
 }
 
+// RefusedLock defines model for RefusedLock.
+type RefusedLock struct {
+	AuditFailed *bool   `json:"audit_failed,omitempty"`
+	AuditId     *string `json:"audit_id,omitempty"`
+	Code        string  `json:"code"`
+
+	// HighWaterToken A fencing token in decimal digits; a string, since JavaScript rounds 63-bit numbers.
+	HighWaterToken *Token `json:"high_water_token,omitempty"`
+	LockKey        string `json:"lock_key"`
+
+	// PresentedToken A fencing token in decimal digits; a string, since JavaScript rounds 63-bit numbers.
+	PresentedToken Token `json:"presented_token"`
+}
+
 // Release defines model for Release.
 type Release struct {
 	// Reason Why not, as a fence code; or already_released.
@@ -259,6 +416,25 @@ type Row = json.RawMessage
 // Token A fencing token in decimal digits; a string, since JavaScript rounds 63-bit numbers.
 type Token = string
 
+// Transaction defines model for Transaction.
+type Transaction struct {
+	DryRun bool `json:"dry_run"`
+
+	// Locks Absent in a replay.
+	Locks      *[]CheckedLock    `json:"locks,omitempty"`
+	Operations []OperationResult `json:"operations"`
+}
+
+// TransactionRequest defines model for TransactionRequest.
+type TransactionRequest struct {
+	// DryRun Run everything, deferred constraints too, and take it back. No Idempotency-Key is used up; sequences stay advanced.
+	DryRun *bool `json:"dry_run,omitempty"`
+
+	// Locks Each lock key once. In what order they are given does not matter.
+	Locks      []Claim     `json:"locks"`
+	Operations []Operation `json:"operations"`
+}
+
 // AcceptProfile defines model for AcceptProfile.
 type AcceptProfile = string
 
@@ -279,6 +455,9 @@ type FencingToken = string
 
 // IdempotencyKey defines model for IdempotencyKey.
 type IdempotencyKey = string
+
+// IfMatch defines model for IfMatch.
+type IfMatch = string
 
 // Limit defines model for Limit.
 type Limit = string
@@ -316,11 +495,17 @@ type Select = string
 // Table defines model for Table.
 type Table = string
 
-// Rows defines model for Rows.
-type Rows = []Row
+// RowsApplicationJSON defines model for Rows.
+type RowsApplicationJSON = []Row
 
-// WrittenRows defines model for WrittenRows.
-type WrittenRows = []Row
+// RowsApplicationVndPgrstObjectPlusJSON Column names and values. Numbers travel as their literal text, never through a float.
+type RowsApplicationVndPgrstObjectPlusJSON = Row
+
+// WrittenRowsApplicationJSON defines model for WrittenRows.
+type WrittenRowsApplicationJSON = []Row
+
+// WrittenRowsApplicationVndPgrstObjectPlusJSON Column names and values. Numbers travel as their literal text, never through a float.
+type WrittenRowsApplicationVndPgrstObjectPlusJSON = Row
 
 // DeleteRowsParams defines parameters for DeleteRows.
 type DeleteRowsParams struct {
@@ -347,7 +532,12 @@ type DeleteRowsParams struct {
 	// attempt still running is 409. Remembered for the configured time.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 
-	// Prefer `return=minimal|headers-only|representation`, `max-affected=n`, `count=exact`, `resolution=merge-duplicates|ignore-duplicates`, `missing=default|null`, `handling=strict|lenient`.
+	// IfMatch Only if the row still has one of these ETags, else 412 precondition_failed
+	// without Fencing-Refused. `*`: only if there is a row. A row's ETag comes
+	// with a read of it under `Accept: application/vnd.pgrst.object+json`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// Prefer `return=minimal|headers-only|representation`, `max-affected=n`, `count=exact`, `resolution=merge-duplicates|ignore-duplicates`, `missing=default|null`, `handling=strict|lenient`, `tx=commit|rollback` (rollback: a trial, taken back at the end), `timezone=name`.
 	Prefer *Prefer `json:"Prefer,omitempty"`
 
 	// ContentProfile The schema to write to; default is the first configured one.
@@ -372,7 +562,7 @@ type ReadRowsParams struct {
 	// RangeUnit The unit of Range; only `items`.
 	RangeUnit *RangeUnit `json:"Range-Unit,omitempty"`
 
-	// Prefer `return=minimal|headers-only|representation`, `max-affected=n`, `count=exact`, `resolution=merge-duplicates|ignore-duplicates`, `missing=default|null`, `handling=strict|lenient`.
+	// Prefer `return=minimal|headers-only|representation`, `max-affected=n`, `count=exact`, `resolution=merge-duplicates|ignore-duplicates`, `missing=default|null`, `handling=strict|lenient`, `tx=commit|rollback` (rollback: a trial, taken back at the end), `timezone=name`.
 	Prefer *Prefer `json:"Prefer,omitempty"`
 
 	// AcceptProfile The schema to read from; default is the first configured one.
@@ -397,7 +587,7 @@ type HeadRowsParams struct {
 	// RangeUnit The unit of Range; only `items`.
 	RangeUnit *RangeUnit `json:"Range-Unit,omitempty"`
 
-	// Prefer `return=minimal|headers-only|representation`, `max-affected=n`, `count=exact`, `resolution=merge-duplicates|ignore-duplicates`, `missing=default|null`, `handling=strict|lenient`.
+	// Prefer `return=minimal|headers-only|representation`, `max-affected=n`, `count=exact`, `resolution=merge-duplicates|ignore-duplicates`, `missing=default|null`, `handling=strict|lenient`, `tx=commit|rollback` (rollback: a trial, taken back at the end), `timezone=name`.
 	Prefer *Prefer `json:"Prefer,omitempty"`
 
 	// AcceptProfile The schema to read from; default is the first configured one.
@@ -429,7 +619,12 @@ type UpdateRowsParams struct {
 	// attempt still running is 409. Remembered for the configured time.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 
-	// Prefer `return=minimal|headers-only|representation`, `max-affected=n`, `count=exact`, `resolution=merge-duplicates|ignore-duplicates`, `missing=default|null`, `handling=strict|lenient`.
+	// IfMatch Only if the row still has one of these ETags, else 412 precondition_failed
+	// without Fencing-Refused. `*`: only if there is a row. A row's ETag comes
+	// with a read of it under `Accept: application/vnd.pgrst.object+json`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// Prefer `return=minimal|headers-only|representation`, `max-affected=n`, `count=exact`, `resolution=merge-duplicates|ignore-duplicates`, `missing=default|null`, `handling=strict|lenient`, `tx=commit|rollback` (rollback: a trial, taken back at the end), `timezone=name`.
 	Prefer *Prefer `json:"Prefer,omitempty"`
 
 	// ContentProfile The schema to write to; default is the first configured one.
@@ -469,7 +664,7 @@ type InsertRowsParams struct {
 	// attempt still running is 409. Remembered for the configured time.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 
-	// Prefer `return=minimal|headers-only|representation`, `max-affected=n`, `count=exact`, `resolution=merge-duplicates|ignore-duplicates`, `missing=default|null`, `handling=strict|lenient`.
+	// Prefer `return=minimal|headers-only|representation`, `max-affected=n`, `count=exact`, `resolution=merge-duplicates|ignore-duplicates`, `missing=default|null`, `handling=strict|lenient`, `tx=commit|rollback` (rollback: a trial, taken back at the end), `timezone=name`.
 	Prefer *Prefer `json:"Prefer,omitempty"`
 
 	// ContentProfile The schema to write to; default is the first configured one.
@@ -478,6 +673,43 @@ type InsertRowsParams struct {
 
 // InsertRowsJSONBody1 defines parameters for InsertRows.
 type InsertRowsJSONBody1 = []Row
+
+// PutRowJSONBody defines parameters for PutRow.
+type PutRowJSONBody struct {
+	union json.RawMessage
+}
+
+// PutRowParams defines parameters for PutRow.
+type PutRowParams struct {
+	// Select What to return, separated by commas: `column`, `alias:column`,
+	// `column::type` (a built-in type, without a length), `column->key->>key`,
+	// or `*` for all columns. A path is named by its last key.
+	Select *Select `form:"select,omitempty" json:"select,omitempty"`
+
+	// LockKey The lock key, plain or `base64:`. Absent on a write is 428 fencing_required.
+	LockKey *LockKey `json:"Lock-Key,omitempty"`
+
+	// LockHolder The holder that the acquire answered, plain or `base64:`.
+	LockHolder *LockHolder `json:"Lock-Holder,omitempty"`
+
+	// FencingToken The granted token in decimal digits.
+	FencingToken *FencingToken `json:"Fencing-Token,omitempty"`
+
+	// IdempotencyKey The caller's own name for the request, 1 to 255 visible ASCII characters.
+	// The write is applied once; sent again it is answered as before, also
+	// after the lease is lost. Another request under the same key is 422; an
+	// attempt still running is 409. Remembered for the configured time.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+
+	// Prefer `return=minimal|headers-only|representation`, `max-affected=n`, `count=exact`, `resolution=merge-duplicates|ignore-duplicates`, `missing=default|null`, `handling=strict|lenient`, `tx=commit|rollback` (rollback: a trial, taken back at the end), `timezone=name`.
+	Prefer *Prefer `json:"Prefer,omitempty"`
+
+	// ContentProfile The schema to write to; default is the first configured one.
+	ContentProfile *ContentProfile `json:"Content-Profile,omitempty"`
+}
+
+// PutRowJSONBody1 defines parameters for PutRow.
+type PutRowJSONBody1 = []Row
 
 // ReadLeaseParams defines parameters for ReadLease.
 type ReadLeaseParams struct {
@@ -547,11 +779,26 @@ type HeadRefusalsParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// RunTransactionParams defines parameters for RunTransaction.
+type RunTransactionParams struct {
+	// IdempotencyKey The caller's own name for the request, 1 to 255 visible ASCII characters.
+	// The write is applied once; sent again it is answered as before, also
+	// after the lease is lost. Another request under the same key is 422; an
+	// attempt still running is 409. Remembered for the configured time.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+
+	// ContentProfile The schema to write to; default is the first configured one.
+	ContentProfile *ContentProfile `json:"Content-Profile,omitempty"`
+}
+
 // UpdateRowsJSONRequestBody defines body for UpdateRows for application/json ContentType.
 type UpdateRowsJSONRequestBody = Row
 
 // InsertRowsJSONRequestBody defines body for InsertRows for application/json ContentType.
 type InsertRowsJSONRequestBody InsertRowsJSONBody
+
+// PutRowJSONRequestBody defines body for PutRow for application/json ContentType.
+type PutRowJSONRequestBody PutRowJSONBody
 
 // AcquireLeaseJSONRequestBody defines body for AcquireLease for application/json ContentType.
 type AcquireLeaseJSONRequestBody = AcquireRequest
@@ -561,6 +808,9 @@ type ReleaseLeaseJSONRequestBody = ReleaseRequest
 
 // RenewLeaseJSONRequestBody defines body for RenewLease for application/json ContentType.
 type RenewLeaseJSONRequestBody = RenewRequest
+
+// RunTransactionJSONRequestBody defines body for RunTransaction for application/json ContentType.
+type RunTransactionJSONRequestBody = TransactionRequest
 
 // AsRow returns the union data inside the InsertRowsJSONBody as a Row
 func (t InsertRowsJSONBody) AsRow() (Row, error) {
@@ -624,6 +874,68 @@ func (t *InsertRowsJSONBody) UnmarshalJSON(b []byte) error {
 	return err
 }
 
+// AsRow returns the union data inside the PutRowJSONBody as a Row
+func (t PutRowJSONBody) AsRow() (Row, error) {
+	var body Row
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromRow overwrites any union data inside the PutRowJSONBody as the provided Row
+func (t *PutRowJSONBody) FromRow(v Row) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergeRow performs a merge with any union data inside the PutRowJSONBody, using the provided Row
+func (t *PutRowJSONBody) MergeRow(v Row) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+// AsPutRowJSONBody1 returns the union data inside the PutRowJSONBody as a PutRowJSONBody1
+func (t PutRowJSONBody) AsPutRowJSONBody1() (PutRowJSONBody1, error) {
+	var body PutRowJSONBody1
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromPutRowJSONBody1 overwrites any union data inside the PutRowJSONBody as the provided PutRowJSONBody1
+func (t *PutRowJSONBody) FromPutRowJSONBody1(v PutRowJSONBody1) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergePutRowJSONBody1 performs a merge with any union data inside the PutRowJSONBody, using the provided PutRowJSONBody1
+func (t *PutRowJSONBody) MergePutRowJSONBody1(v PutRowJSONBody1) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+func (t PutRowJSONBody) MarshalJSON() ([]byte, error) {
+	b, err := t.union.MarshalJSON()
+	return b, err
+}
+
+func (t *PutRowJSONBody) UnmarshalJSON(b []byte) error {
+	err := t.union.UnmarshalJSON(b)
+	return err
+}
+
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
 	// ReadContract This document
@@ -647,6 +959,9 @@ type ServerInterface interface {
 	// InsertRows Insert one object or an array of objects
 	// (POST /rest/{table})
 	InsertRows(w http.ResponseWriter, r *http.Request, table Table, params InsertRowsParams)
+	// PutRow Write one row by its whole primary key
+	// (PUT /rest/{table})
+	PutRow(w http.ResponseWriter, r *http.Request, table Table, params PutRowParams)
 	// ReadLease Who holds a lock key now, and under which token
 	// (GET /v1/leases)
 	ReadLease(w http.ResponseWriter, r *http.Request, params ReadLeaseParams)
@@ -680,6 +995,9 @@ type ServerInterface interface {
 	// HeadRefusal The headers of what GET answers
 	// (HEAD /v1/refusals/{id})
 	HeadRefusal(w http.ResponseWriter, r *http.Request, id string)
+	// RunTransaction Several operations under one or more locks, whole or not at all
+	// (POST /v1/transactions)
+	RunTransaction(w http.ResponseWriter, r *http.Request, params RunTransactionParams)
 }
 
 // Unimplemented server implementation that returns http.StatusNotImplemented for each endpoint.
@@ -725,6 +1043,12 @@ func (_ Unimplemented) UpdateRows(w http.ResponseWriter, r *http.Request, table 
 // InsertRows Insert one object or an array of objects
 // (POST /rest/{table})
 func (_ Unimplemented) InsertRows(w http.ResponseWriter, r *http.Request, table Table, params InsertRowsParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// PutRow Write one row by its whole primary key
+// (PUT /rest/{table})
+func (_ Unimplemented) PutRow(w http.ResponseWriter, r *http.Request, table Table, params PutRowParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -791,6 +1115,12 @@ func (_ Unimplemented) ReadRefusal(w http.ResponseWriter, r *http.Request, id st
 // HeadRefusal The headers of what GET answers
 // (HEAD /v1/refusals/{id})
 func (_ Unimplemented) HeadRefusal(w http.ResponseWriter, r *http.Request, id string) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// RunTransaction Several operations under one or more locks, whole or not at all
+// (POST /v1/transactions)
+func (_ Unimplemented) RunTransaction(w http.ResponseWriter, r *http.Request, params RunTransactionParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -950,6 +1280,25 @@ func (siw *ServerInterfaceWrapper) DeleteRows(w http.ResponseWriter, r *http.Req
 		}
 
 		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "If-Match", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "If-Match", Err: err})
+			return
+		}
+
+		params.IfMatch = &IfMatch
 
 	}
 
@@ -1442,6 +1791,25 @@ func (siw *ServerInterfaceWrapper) UpdateRows(w http.ResponseWriter, r *http.Req
 
 	}
 
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "If-Match", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "If-Match", Err: err})
+			return
+		}
+
+		params.IfMatch = &IfMatch
+
+	}
+
 	// ------------- Optional header parameter "Prefer" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("Prefer")]; found {
 		var Prefer Prefer
@@ -1666,6 +2034,164 @@ func (siw *ServerInterfaceWrapper) InsertRows(w http.ResponseWriter, r *http.Req
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.InsertRows(w, r, table, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PutRow operation middleware
+func (siw *ServerInterfaceWrapper) PutRow(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "table" -------------
+	var table Table
+
+	err = runtime.BindStyledParameterWithOptions("simple", "table", chi.URLParam(r, "table"), &table, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "table", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PutRowParams
+
+	// ------------- Optional query parameter "select" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "select", r.URL.Query(), &params.Select, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "select"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "select", Err: err})
+		}
+		return
+	}
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Lock-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Lock-Key")]; found {
+		var LockKey LockKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Lock-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Lock-Key", valueList[0], &LockKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Lock-Key", Err: err})
+			return
+		}
+
+		params.LockKey = &LockKey
+
+	}
+
+	// ------------- Optional header parameter "Lock-Holder" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Lock-Holder")]; found {
+		var LockHolder LockHolder
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Lock-Holder", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Lock-Holder", valueList[0], &LockHolder, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Lock-Holder", Err: err})
+			return
+		}
+
+		params.LockHolder = &LockHolder
+
+	}
+
+	// ------------- Optional header parameter "Fencing-Token" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Fencing-Token")]; found {
+		var FencingToken FencingToken
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Fencing-Token", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Fencing-Token", valueList[0], &FencingToken, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Fencing-Token", Err: err})
+			return
+		}
+
+		params.FencingToken = &FencingToken
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Prefer" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Prefer")]; found {
+		var Prefer Prefer
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Prefer", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Prefer", valueList[0], &Prefer, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Prefer", Err: err})
+			return
+		}
+
+		params.Prefer = &Prefer
+
+	}
+
+	// ------------- Optional header parameter "Content-Profile" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Content-Profile")]; found {
+		var ContentProfile ContentProfile
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Content-Profile", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Content-Profile", valueList[0], &ContentProfile, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Content-Profile", Err: err})
+			return
+		}
+
+		params.ContentProfile = &ContentProfile
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PutRow(w, r, table, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2201,6 +2727,66 @@ func (siw *ServerInterfaceWrapper) HeadRefusal(w http.ResponseWriter, r *http.Re
 	handler.ServeHTTP(w, r)
 }
 
+// RunTransaction operation middleware
+func (siw *ServerInterfaceWrapper) RunTransaction(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RunTransactionParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Content-Profile" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Content-Profile")]; found {
+		var ContentProfile ContentProfile
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Content-Profile", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Content-Profile", valueList[0], &ContentProfile, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Content-Profile", Err: err})
+			return
+		}
+
+		params.ContentProfile = &ContentProfile
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RunTransaction(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 type UnescapedCookieParamError struct {
 	ParamName string
 	Err       error
@@ -2328,6 +2914,12 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/rest/{table}", wrapper.InsertRows)
+	})
+	r.Group(func(r chi.Router) {
+		r.Put(options.BaseURL+"/rest/{table}", wrapper.PutRow)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/v1/transactions", wrapper.RunTransaction)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/v1/leases", wrapper.ReadLease)

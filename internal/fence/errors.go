@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -69,44 +70,52 @@ func wall(act string, key lease.Key, err error) error {
 	return fmt.Errorf("%s of %q: %w", act, key, classify(err))
 }
 
-// Classify turns an error of a transaction that passes the fence for claim into
+// Classify turns an error of a transaction that passes the fence for claims into
 // this room's own; what it doesn't know stays wrapped.
-func Classify(claim lease.Claim, err error) error {
-	err = wall("passing the fence", claim.Key, err)
-	var refused *Refusal
-	if errors.As(err, &refused) {
-		refused.Claim = claim
-		return refused
+func Classify(claims []lease.Claim, err error) error {
+	var pg *pgconn.PgError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &pg) && pg.Code == stateRefused:
+		return parseRefusals(claims, pg.Detail)
 	}
-	return err
+	return fmt.Errorf("passing the fence: %w", classify(err))
 }
 
 func classify(err error) error {
 	var pg *pgconn.PgError
-	if !errors.As(err, &pg) {
-		return err
-	}
-	switch pg.Code {
-	case stateRefused:
-		return parseRefusal(pg)
-	case lockNotGranted:
+	if errors.As(err, &pg) && pg.Code == lockNotGranted {
 		return fmt.Errorf("%w: %w", ErrBusy, err)
 	}
 	return err
 }
 
-func parseRefusal(pg *pgconn.PgError) error {
-	var detail struct {
-		Code *Code        `json:"code"`
-		Mark *lease.Token `json:"mark,string"`
+// parseRefusals reads what fencegate.admit tells of each claim that failed, or
+// fencegate.claim_answer of a request that was refused before.
+func parseRefusals(claims []lease.Claim, detail string) error {
+	if strings.HasPrefix(detail, "{") {
+		detail = "[" + detail + "]"
 	}
-	if err := json.Unmarshal([]byte(pg.Detail), &detail); err != nil {
-		return fmt.Errorf("reading the fence's refusal %q: %w", pg.Detail, err)
+	var verdicts []struct {
+		Claim int          `json:"claim"`
+		Code  *Code        `json:"code"`
+		Mark  *lease.Token `json:"mark,string"`
 	}
-	if detail.Code == nil {
-		return fmt.Errorf("the fence's refusal %q has no code", pg.Detail)
+	if err := json.Unmarshal([]byte(detail), &verdicts); err != nil {
+		return fmt.Errorf("reading the fence's refusal %q: %w", detail, err)
 	}
-	return refusal(lease.Claim{}, detail.Code, detail.Mark)
+	var refusals []error
+	for _, v := range verdicts {
+		if v.Code == nil || v.Claim < 0 || v.Claim >= len(claims) {
+			return fmt.Errorf("the fence's refusal %q makes no sense", detail)
+		}
+		refusals = append(refusals, refusal(claims[v.Claim], v.Code, v.Mark))
+	}
+	if len(refusals) == 0 {
+		return errors.New("the fence refused without saying why")
+	}
+	return errors.Join(refusals...)
 }
 
 // refusal makes an error of a verdict; no code is no error.

@@ -154,16 +154,24 @@ func (m *Marks) Verify(ctx context.Context, claim lease.Claim) (age time.Duratio
 }
 
 // Admit queues the fence as the next statement of batch. Put it before the data
-// and read its answer with Admitted: when the claim is not the one that the
-// mark was granted to, it takes the whole transaction with it.
-func Admit(batch *pgx.Batch, claim lease.Claim) {
-	batch.Queue(`SELECT fencegate.admit($1, $2, $3)`, claim.Key, claim.Holder.Wire(), claim.Token)
+// and read its answer with Admitted: when one of the claims is not the one that
+// its mark was granted to, it takes the whole transaction with it. claims has
+// each key once, in byte order: marks are locked in that order.
+func Admit(batch *pgx.Batch, claims []lease.Claim) {
+	keys := make([]string, len(claims))
+	holders := make([]string, len(claims))
+	tokens := make([]int64, len(claims))
+	for i, claim := range claims {
+		keys[i], holders[i], tokens[i] = string(claim.Key), claim.Holder.Wire(), int64(claim.Token)
+	}
+	batch.Queue(`SELECT fencegate.admit($1, $2, $3)`, keys, holders, tokens)
 }
 
-// Admitted reads the answer to Admit: nil, a *Refusal, or why it is not known.
-func Admitted(results pgx.BatchResults, claim lease.Claim) error {
+// Admitted reads the answer to Admit: nil, a *Refusal for each claim that
+// failed, joined, or why it is not known.
+func Admitted(results pgx.BatchResults, claims []lease.Claim) error {
 	_, err := results.Exec()
-	return Classify(claim, err)
+	return Classify(claims, err)
 }
 
 // MeetDatabase makes sure that the life the database is in has its epoch. Every

@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -38,6 +39,18 @@ const (
 	stateApplied   = "FG006"
 )
 
+// rank is what a newer grant of any of the lock keys raises: a refused request
+// may be tried again under it.
+func (w Write) rank() int64 {
+	var sum int64
+	for _, claim := range w.Claims {
+		if sum += int64(claim.Token); sum < 0 {
+			return math.MaxInt64
+		}
+	}
+	return sum
+}
+
 // claimAnswer queues the claim of the request's key, before the fence: what is
 // committed under it later is there if and only if the write is.
 func (g *Gate) claimAnswer(batch *pgx.Batch, w Write) {
@@ -45,7 +58,7 @@ func (g *Gate) claimAnswer(batch *pgx.Batch, w Write) {
 		return
 	}
 	batch.Queue(`SELECT fencegate.claim_answer($1, $2, $3, $4, $5)`,
-		w.Principal.Name, w.Once.Key, w.Once.Fingerprint, int64(w.Claim.Token), g.KeepAnswers)
+		w.Principal.Name, w.Once.Key, w.Once.Fingerprint, w.rank(), g.KeepAnswers)
 }
 
 // claimed reads the answer to claimAnswer.
@@ -54,7 +67,7 @@ func claimed(results pgx.BatchResults, w Write) error {
 		return nil
 	}
 	_, err := results.Exec()
-	return answerError(w.Claim, err)
+	return answerError(w.Claims, err)
 }
 
 // answered looks for the answer of an earlier attempt when the lock service
@@ -72,20 +85,26 @@ func (g *Gate) answered(ctx context.Context, w Write, err error) error {
 // replay returns what an earlier attempt was answered.
 func (g *Gate) replay(ctx context.Context, w Write) (Result, error) {
 	const query = `
-		SELECT (SELECT coalesce(sum(n), 0)::bigint FROM unnest(affected) AS n),
-		       array_to_string(array_remove(rows, ''), ',')
+		SELECT affected, rows
 		  FROM fencegate.answers
 		 WHERE principal = $1
 		   AND idempotency_key = $2
 		   AND fingerprint = $3
 		   AND state = 'applied'`
-	result := Result{Replayed: true}
-	err := g.Writes.QueryRow(ctx, query, w.Principal.Name, w.Once.Key, w.Once.Fingerprint).
-		Scan(&result.Affected, &result.JSON)
+	var affected []int64
+	var texts []string
+	err := g.Writes.QueryRow(ctx, query, w.Principal.Name, w.Once.Key, w.Once.Fingerprint).Scan(&affected, &texts)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Result{}, ErrKeyBusy // expired just now: sending it again starts anew
 	}
-	return result, classify(reaching, err)
+	if err != nil {
+		return Result{}, classify(reaching, err)
+	}
+	result := Result{Replayed: true}
+	for i := range affected {
+		result.Parts = append(result.Parts, Rows{Affected: affected[i], JSON: texts[i]})
+	}
+	return result, nil
 }
 
 // refuseAnswer leaves the tombstone of a refused request: an earlier attempt
@@ -93,14 +112,14 @@ func (g *Gate) replay(ctx context.Context, w Write) (Result, error) {
 // errApplied says that one has been.
 func (g *Gate) refuseAnswer(ctx context.Context, w Write, code fence.Code) error {
 	_, err := g.Writes.Exec(ctx, `SELECT fencegate.refuse_answer($1, $2, $3, $4, $5, $6)`,
-		w.Principal.Name, w.Once.Key, w.Once.Fingerprint, int64(w.Claim.Token), string(code), g.KeepAnswers)
-	return classify(executing, answerError(w.Claim, err))
+		w.Principal.Name, w.Once.Key, w.Once.Fingerprint, w.rank(), string(code), g.KeepAnswers)
+	return classify(executing, answerError(w.Claims, err))
 }
 
 // answerError finds what the functions around fencegate.answers raise; other
 // errors stay as they are.
-func answerError(claim lease.Claim, err error) error {
-	err = fence.Classify(claim, err)
+func answerError(claims []lease.Claim, err error) error {
+	err = fence.Classify(claims, err)
 	var pg *pgconn.PgError
 	switch {
 	case errors.Is(err, fence.ErrBusy):

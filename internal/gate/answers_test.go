@@ -26,12 +26,12 @@ func (s *shelf) append(claim lease.Claim, once Once) (Result, error) {
 
 func (s *shelf) appending(claim lease.Claim, once Once) Write {
 	return Write{
-		Principal: auth.Anyone, Claim: claim, Origin: origin, Once: once,
-		Mutation: statement.Mutation{
+		Principal: auth.Anyone, Claims: []lease.Claim{claim}, Origin: origin, Once: once,
+		Mutations: []statement.Mutation{{
 			Op: catalog.Update, Table: s.table, MaxAffected: -1, Return: statement.Columns{Names: []string{"value"}}, MaxBytes: 1 << 20,
 			Rows:    []statement.Row{{Names: []string{"value"}, JSON: []byte(`{"value":"+"}`)}},
 			Filters: []statement.Filter{{Column: "id", Op: statement.Eq, Values: []string{"a"}}},
-		},
+		}},
 	}
 }
 
@@ -62,7 +62,7 @@ func TestIdempotency(t *testing.T) {
 		claim := s.grant(t, s.gate, shelfKey)
 		for i := range 3 {
 			result, err := s.append(claim, once)
-			if err != nil || result.Replayed != (i > 0) || result.Affected != 1 || result.JSON != `{"value":"before+"}` {
+			if err != nil || result.Replayed != (i > 0) || result.Parts[0].Affected != 1 || result.Parts[0].JSON != `{"value":"before+"}` {
 				t.Fatalf("attempt %d: %+v, %v", i, result, err)
 			}
 		}
@@ -131,7 +131,7 @@ func TestIdempotency(t *testing.T) {
 		for range 20 {
 			repeats.Go(func() {
 				result, err := s.append(claim, once)
-				if err != nil || result.JSON != `{"value":"before+"}` {
+				if err != nil || result.Parts[0].JSON != `{"value":"before+"}` {
 					t.Errorf("%+v, %v", result, err)
 				}
 				mu.Lock()
@@ -152,7 +152,7 @@ func TestIdempotency(t *testing.T) {
 		s := newCounter(t)
 		claim := s.grant(t, s.gate, shelfKey)
 		w := s.appending(claim, once)
-		w.Mutation.Rows[0].JSON = []byte(`{"value":"refuse"}`)
+		w.Mutations[0].Rows[0].JSON = []byte(`{"value":"refuse"}`)
 		var db *DatabaseError
 		if _, err := s.gate.Write(t.Context(), w); !errors.As(err, &db) {
 			t.Fatal(err)
@@ -172,11 +172,11 @@ func TestIdempotency(t *testing.T) {
 		}
 		// The earlier attempt, held up on its way past the lease check, now reaches
 		// the database: its grant is still the newest one.
-		statements, err := statement.Build(s.appending(old, once).Mutation, shelfKey)
+		plan, err := s.appending(old, once).plan()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.gate.commit(t.Context(), s.appending(old, once), statements); !errors.Is(err, fence.ErrRefused) || s.value() != "before" {
+		if _, err := s.gate.commit(t.Context(), s.appending(old, once), plan); !errors.Is(err, fence.ErrRefused) || s.value() != "before" {
 			t.Fatalf("the delayed attempt: %v, the row holds %q", err, s.value())
 		}
 		current := s.grant(t, s.gate, shelfKey)
@@ -196,14 +196,13 @@ func TestIdempotency(t *testing.T) {
 		}
 		var batch pgx.Batch
 		w := s.appending(claim, once)
-		w.Mutation.Keep = statement.Keep{Principal: w.Principal.Name, Key: once.Key}
-		statements, err := statement.Build(w.Mutation, shelfKey)
+		plan, err := w.plan()
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.gate.claimAnswer(&batch, w)
-		fence.Admit(&batch, claim)
-		queue(&batch, statements[0])
+		fence.Admit(&batch, w.Claims)
+		queue(&batch, plan[0].Statement)
 		if err := tx.SendBatch(t.Context(), &batch).Close(); err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,11 @@
 package gate
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/fencegate/fencegate/internal/lease"
@@ -9,6 +13,7 @@ import (
 
 // Check is what the lease check of an admitted write found.
 type Check struct {
+	Key       lease.Key
 	Verdict   Verdict
 	Remaining time.Duration // of a live lease
 }
@@ -23,6 +28,23 @@ const (
 	Skipped Verdict = "skipped" // FenceOnly: the lock service could not be asked
 )
 
+// checkAll checks every claim; the refusals of several are joined, and come
+// before any other error.
+func (g *Gate) checkAll(ctx context.Context, claims []lease.Claim) ([]Check, error) {
+	checks := make([]Check, len(claims))
+	errs := make([]error, len(claims))
+	var asked sync.WaitGroup
+	for i, claim := range claims {
+		asked.Go(func() { checks[i], errs[i] = g.check(ctx, claim) })
+	}
+	asked.Wait()
+	refused := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return asRefused(err) == nil })
+	if len(refused) > 0 {
+		return nil, errors.Join(refused...)
+	}
+	return checks, cmp.Or(errs...)
+}
+
 // check asks the lock service whether the claim's holder is alive. It may only
 // refuse; the fence admits. When the answer is not a plain yes the mark is
 // read as well and its verdict wins, so that a stale token is called stale
@@ -30,7 +52,7 @@ const (
 func (g *Gate) check(ctx context.Context, claim lease.Claim) (Check, error) {
 	current, unavailable := g.Store.Read(ctx, claim.Key)
 	if unavailable == nil && current.HeldBy(claim.Holder) {
-		return Check{Verdict: Live, Remaining: current.Remaining}, nil
+		return Check{Key: claim.Key, Verdict: Live, Remaining: current.Remaining}, nil
 	}
 	age, err := g.Marks.Verify(ctx, claim)
 	if err != nil {
@@ -42,11 +64,11 @@ func (g *Gate) check(ctx context.Context, claim lease.Claim) (Check, error) {
 	}
 	switch {
 	case unavailable != nil && g.FenceOnly:
-		return Check{Verdict: Skipped}, nil
+		return Check{Key: claim.Key, Verdict: Skipped}, nil
 	case unavailable != nil:
 		return Check{}, unavailable
 	case g.Lenient && !current.Live():
-		return Check{Verdict: Expired}, nil
+		return Check{Key: claim.Key, Verdict: Expired}, nil
 	}
 	return Check{}, leaseRefusal(claim, current)
 }

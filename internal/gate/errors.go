@@ -28,6 +28,7 @@ type Refused struct {
 	Detail   string
 	AuditID  int64 // 0: not recorded, and AuditErr says why
 	AuditErr error
+	Others   []*Refused // of a write under several lock keys; each has its own record
 	cause    error
 }
 
@@ -89,6 +90,9 @@ const (
 // While committing, a FATAL proves nothing either: a server that is told to
 // stop can end a session right after its commit.
 func classify(at stage, err error) error {
+	if part := (*PartError)(nil); errors.As(err, &part) {
+		return &PartError{Part: part.Part, Err: classify(at, part.Err)}
+	}
 	if err == nil || errors.Is(err, fence.ErrRefused) || errors.Is(err, fence.ErrBusy) ||
 		errors.Is(err, ErrKeyReused) || errors.Is(err, ErrKeyBusy) || errors.Is(err, errApplied) {
 		return err

@@ -70,7 +70,7 @@ func TestInterleavingsNoticeAMissingRule(t *testing.T) {
 		"TheFenceLockIsTooWeak":        {"admit", "FOR NO KEY UPDATE", "FOR KEY SHARE", honest, "I4"},
 		"TheRaiseIsUnconditional":      {"raise_mark", "AND marks.token = p_seen\n           AND NOT", "AND NOT", honest, "ORDER"},
 		"TheLeaseIsTakenBeforeReading": {"", "", "", []step{takeLease, readMark, raiseMark, admitWrite, write, commit}, "ORDER"},
-		"TheTokenIsNotCompared":        {"admit", "AND token = p_token\n        AND holder = p_holder", "", honest, "I4"},
+		"TheTokenIsNotCompared":        {"admit", "AND token = p_tokens[i]\n                AND holder = p_holders[i]", "", honest, "I4"},
 		"NothingIsEverAdmitted":        {"admit", "AND state = 'held'", "AND state = 'none'", honest, "I9"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -55,12 +55,12 @@ func newShelf(t *testing.T, options ...func(*Config)) *shelf {
 // write sets the row's value under claim.
 func (s *shelf) write(claim lease.Claim, value string) (Result, error) {
 	return s.gate.Write(s.Context(), Write{
-		Principal: auth.Anyone, Claim: claim, Origin: origin,
-		Mutation: statement.Mutation{
+		Principal: auth.Anyone, Claims: []lease.Claim{claim}, Origin: origin,
+		Mutations: []statement.Mutation{{
 			Op: catalog.Update, Table: s.table, MaxAffected: -1,
 			Rows:    []statement.Row{{Names: []string{"value"}, JSON: []byte(`{"value":"` + value + `"}`)}},
 			Filters: []statement.Filter{{Column: "id", Op: statement.Eq, Values: []string{"a"}}},
-		},
+		}},
 	})
 }
 
@@ -119,7 +119,7 @@ func TestRules(t *testing.T) {
 				return old
 			},
 			func(s *shelf) {
-				s.mutate(s.T, "admit", "AND token = p_token\n        AND holder = p_holder", "")
+				s.mutate(s.T, "admit", "AND token = p_tokens[i]\n                AND holder = p_holders[i]", "")
 				s.mutate(s.T, "verdict", "WHEN p_token < m.token                      THEN 'stale_token'", "")
 				s.mutate(s.T, "verdict", "WHEN p_holder <> m.holder                   THEN 'holder_mismatch'", "")
 			},
@@ -133,7 +133,7 @@ func TestRules(t *testing.T) {
 				return claim
 			},
 			func(s *shelf) {
-				s.mutate(s.T, "admit", "AND holder = p_holder", "")
+				s.mutate(s.T, "admit", "AND holder = p_holders[i]", "")
 				s.mutate(s.T, "verdict", "WHEN p_holder <> m.holder                   THEN 'holder_mismatch'", "")
 			},
 		},
@@ -145,7 +145,7 @@ func TestRules(t *testing.T) {
 				return claim
 			},
 			func(s *shelf) {
-				s.mutate(s.T, "admit", "AND token = p_token", "")
+				s.mutate(s.T, "admit", "AND token = p_tokens[i]", "")
 				s.mutate(s.T, "verdict", "WHEN p_token > m.token                      THEN 'token_not_granted'", "")
 			},
 		},

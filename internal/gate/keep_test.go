@@ -57,7 +57,7 @@ func TestLeaseCheck(t *testing.T) {
 		claim := s.grant(t, s.gate, shelfKey)
 		s.expire(t, claim)
 		result, err := s.write(claim, "after")
-		if err != nil || result.Lease.Verdict != Expired || s.value() != "after" {
+		if err != nil || result.Checks[0].Verdict != Expired || s.value() != "after" {
 			t.Fatalf("%+v, %v, %q", result, err, s.value())
 		}
 		s.grant(t, s.gate, shelfKey)
@@ -95,7 +95,7 @@ func TestLeaseCheck(t *testing.T) {
 		s.expire(t, old)
 		claim := s.grant(t, s.gate, shelfKey)
 		s.gate.Store = unreachable{s.gate.Store}
-		if result, err := s.write(claim, "after"); err != nil || result.Lease.Verdict != Skipped || s.value() != "after" {
+		if result, err := s.write(claim, "after"); err != nil || result.Checks[0].Verdict != Skipped || s.value() != "after" {
 			t.Fatalf("%+v, %v, %q", result, err, s.value())
 		}
 		s.refusedFor(old, fence.StaleToken)

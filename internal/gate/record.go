@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/fencegate/fencegate/internal/audit"
@@ -18,25 +19,51 @@ const stateOutOfScope = "FG002"
 const recordTimeout = 5 * time.Second
 
 // recorded turns err into a *Refused with its record if it is a refusal, and
-// returns any other error as it is. The record is committed before the caller
-// can answer; if that fails the refusal stands all the same.
+// returns any other error as it is. A write under several lock keys can be
+// refused for each of them. The records are committed before the caller can
+// answer; if that fails the refusal stands all the same.
 func (g *Gate) recorded(ctx context.Context, r audit.Record, err error) error {
-	refused := asRefused(err)
-	if refused == nil {
+	all := refusals(err)
+	if len(all) == 0 {
 		return err
 	}
-	r.Code, r.Mark = string(refused.Code), refused.Mark
-	refused.Claim = r.Claim
 	// Its own time: a request that is refused late is recorded all the same.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
+	var records sync.WaitGroup
+	for _, refused := range all {
+		if refused.Claim.Key == "" {
+			refused.Claim = r.Claim
+		}
+		records.Go(func() { g.recordOne(ctx, r, refused) })
+	}
+	records.Wait()
+	all[0].Others = all[1:]
+	return all[0]
+}
+
+func (g *Gate) recordOne(ctx context.Context, r audit.Record, refused *Refused) {
+	r.Claim, r.Code, r.Mark = refused.Claim, string(refused.Code), refused.Mark
 	refused.AuditID, refused.AuditErr = g.Audit.Record(ctx, r)
 	if refused.AuditErr != nil {
 		g.Log.Error("a refusal could not be recorded", "code", r.Code, "lock_key", r.Claim.Key.Wire(),
 			"token", r.Claim.Token.String(), "operation", r.Operation, "table", r.Table,
 			"request_id", r.Origin.RequestID, "error", refused.AuditErr)
 	}
-	return refused
+}
+
+// refusals finds every refusal that is joined in err.
+func refusals(err error) (all []*Refused) {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, one := range joined.Unwrap() {
+			all = append(all, refusals(one)...)
+		}
+		return all
+	}
+	if refused := asRefused(err); refused != nil {
+		all = append(all, refused)
+	}
+	return all
 }
 
 // asRefused returns nil for errors that are not the fence's, the lease's or the
@@ -50,7 +77,7 @@ func asRefused(err error) *Refused {
 	case errors.As(err, &refused):
 		return refused
 	case errors.As(err, &mark):
-		return &Refused{Code: mark.Code, Mark: mark.Mark, Detail: describe(mark), cause: err}
+		return &Refused{Code: mark.Code, Claim: mark.Claim, Mark: mark.Mark, Detail: describe(mark), cause: err}
 	case errors.As(err, &fault) && fault.Code == statement.ScopeNotPinned:
 		return &Refused{Code: LockScope, Detail: fault.Detail, cause: err}
 	case errors.As(err, &db) && db.SQLState == stateOutOfScope:

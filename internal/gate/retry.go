@@ -22,16 +22,16 @@ const (
 
 // retried runs the whole transaction again after a serialization failure or a
 // deadlock: both leave nothing behind.
-func (g *Gate) retried(ctx context.Context, transaction func(context.Context) (Rows, error)) (Rows, error) {
+func retried[T any](ctx context.Context, transaction func(context.Context) (T, error)) (T, error) {
 	for try := 1; ; try++ {
-		rows, err := transaction(ctx)
+		result, err := transaction(ctx)
 		if try == maxTries || !mayRunAgain(err) {
-			return rows, err
+			return result, err
 		}
 		select {
 		case <-time.After(rand.N(retryPause)):
 		case <-ctx.Done():
-			return rows, err
+			return result, err
 		}
 	}
 }

@@ -127,9 +127,9 @@ func (w *world) blocked(ctx context.Context, s *session) (waits bool, err error)
 // admit runs the fence as Write does, in a transaction that stays open.
 func admit(ctx context.Context, tx pgx.Tx, claim lease.Claim) error {
 	var batch pgx.Batch
-	fence.Admit(&batch, claim)
+	fence.Admit(&batch, []lease.Claim{claim})
 	results := tx.SendBatch(ctx, &batch)
-	err := fence.Admitted(results, claim)
+	err := fence.Admitted(results, []lease.Claim{claim})
 	if closing := results.Close(); err == nil {
 		err = closing
 	}

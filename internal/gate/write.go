@@ -5,33 +5,40 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
-	"time"
-
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fencegate/fencegate/internal/audit"
 	"github.com/fencegate/fencegate/internal/auth"
-	"github.com/fencegate/fencegate/internal/fence"
 	"github.com/fencegate/fencegate/internal/lease"
 	"github.com/fencegate/fencegate/internal/statement"
 )
 
-// Write is one write as its door decoded it.
+// Write is one write as its door decoded it: mutations that are applied
+// together, in order, or not at all.
 type Write struct {
 	Principal auth.Principal
-	Claim     lease.Claim
-	Mutation  statement.Mutation
+	Claims    []lease.Claim // one or more, each key once
+	Mutations []statement.Mutation
 	Origin    audit.Origin
 	Once      Once
+	Settings  Settings
+	Numbered  bool // errors tell which mutation they are about, as a *PartError
+	// Trial takes everything back at the end, once it has been seen to work.
+	// Sequences stay advanced. Once is not used up.
+	Trial bool
+}
+
+// Settings are the caller's own for one transaction. The zero value sets nothing.
+type Settings struct {
+	TimeZone string
 }
 
 // Result is a committed write.
 type Result struct {
-	Rows
-	Lease    Check
-	Replayed bool // answered from an earlier attempt under the same idempotency key
+	Parts    []Rows  // of each mutation
+	Checks   []Check // of each claim
+	Replayed bool    // answered from an earlier attempt under the same idempotency key
 }
 
 // Rows is what statements touched.
@@ -39,151 +46,123 @@ type Rows struct {
 	Affected int64
 	JSON     string // objects separated by commas, "" if none were asked for
 	Total    *int64 // rows that match without limit, nil unless asked for
+	ETag     string // of the one row, "" unless asked for
 }
 
-// Write authorises, checks the lease, builds, and commits behind the fence. It
+// PartError is an error of one mutation of a Numbered write.
+type PartError struct {
+	Part int // its place, from 0
+	Err  error
+}
+
+func (e *PartError) Error() string { return fmt.Sprintf("operation %d: %s", e.Part, e.Err) }
+
+// Unwrap returns the error itself.
+func (e *PartError) Unwrap() error { return e.Err }
+
+// Write authorises, checks the leases, builds, and commits behind the fence. It
 // is the only way into a protected table. Errors: auth.ErrDenied, *Refused
 // (recorded), *statement.Fault, *DatabaseError, and the passing ones of this
 // package. After any error but ErrOutcomeUnknown nothing was applied.
 func (g *Gate) Write(ctx context.Context, w Write) (Result, error) {
-	for _, op := range w.Mutation.Operations() {
-		if err := auth.Allow(w.Principal, w.Mutation.Table, op); err != nil {
-			return Result{}, err
+	w.Claims = slices.Clone(w.Claims)
+	slices.SortFunc(w.Claims, func(a, b lease.Claim) int { return cmp.Compare(a.Key, b.Key) })
+	if w.Trial {
+		w.Once = Once{}
+	}
+	for i, m := range w.Mutations {
+		if err := allow(w.Principal, m); err != nil {
+			return Result{}, w.at(i, err)
 		}
 	}
 	result, err := g.write(ctx, w)
-	if refused := asRefused(err); refused != nil && w.Once.Key != "" {
-		err = cmp.Or(g.refuseAnswer(ctx, w, refused.Code), err)
+	if refused := refusals(err); len(refused) > 0 && w.Once.Key != "" {
+		err = cmp.Or(g.refuseAnswer(ctx, w, refused[0].Code), err)
 	}
 	if errors.Is(err, errApplied) {
 		return g.replay(ctx, w)
 	}
 	if err != nil {
-		return Result{}, g.recorded(ctx, audit.Record{
-			Disposition: audit.Refused,
-			Operation:   string(w.Mutation.Op),
-			Table:       w.Mutation.Table.QualifiedName(),
-			Claim:       w.Claim,
-			Origin:      w.Origin,
-		}, err)
+		return Result{}, g.recorded(ctx, w.record(err), err)
 	}
 	return result, nil
 }
 
+func allow(p auth.Principal, m statement.Mutation) error {
+	for _, op := range m.Operations() {
+		if err := auth.Allow(p, m.Table, op); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (g *Gate) write(ctx context.Context, w Write) (Result, error) {
-	check, err := g.check(ctx, w.Claim)
+	checks, err := g.checkAll(ctx, w.Claims)
 	if err != nil {
 		return Result{}, g.answered(ctx, w, err)
 	}
-	if w.Once.Key != "" {
-		w.Mutation.Keep = statement.Keep{Principal: w.Principal.Name, Key: w.Once.Key}
-	}
-	statements, err := statement.Build(w.Mutation, w.Claim.Key)
+	plan, err := w.plan()
 	if err != nil {
 		return Result{}, err
 	}
-	rows, err := g.retried(ctx, func(ctx context.Context) (Rows, error) {
-		return g.commit(ctx, w, statements)
-	})
-	return Result{Rows: rows, Lease: check}, err
+	parts, err := retried(ctx, func(ctx context.Context) ([]Rows, error) { return g.commit(ctx, w, plan) })
+	return Result{Parts: parts, Checks: checks}, err
 }
 
-// commit sends the claim of the idempotency key, the fence and the data as one
-// batch without BEGIN: PostgreSQL makes it one transaction, in one round trip,
-// committed by the final Sync. The data is a statement of its own, so that its
-// snapshot is taken after the mark is locked.
-func (g *Gate) commit(ctx context.Context, w Write, statements []statement.Statement) (Rows, error) {
-	var batch pgx.Batch
-	g.claimAnswer(&batch, w)
-	fence.Admit(&batch, w.Claim)
-	for _, s := range statements {
-		queue(&batch, s)
-	}
-	return send(ctx, g.Writes, &batch, func(results pgx.BatchResults) error {
-		if err := claimed(results, w); err != nil {
-			return err
+// piece is one statement and the mutation that it is part of.
+type piece struct {
+	part int
+	statement.Statement
+}
+
+func (w Write) plan() ([]piece, error) {
+	var plan []piece
+	for i, m := range w.Mutations {
+		if w.Once.Key != "" {
+			m.Keep = statement.Keep{Principal: w.Principal.Name, Key: w.Once.Key, Operation: i}
 		}
-		return fence.Admitted(results, w.Claim)
-	}, len(statements))
-}
-
-func queue(batch *pgx.Batch, s statement.Statement) { batch.Queue(s.SQL, s.Args...) }
-
-// send runs one batch as one transaction: first, whose answer lead reads, then
-// count data statements. The caller's going away does not stop it half-way.
-func send(ctx context.Context, pool *pgxpool.Pool, batch *pgx.Batch, lead func(pgx.BatchResults) error, count int) (Rows, error) {
-	ctx, cancel := undisturbed(ctx)
-	defer cancel()
-	conn, err := pool.Acquire(ctx)
-	if err != nil {
-		return Rows{}, classify(reaching, err)
-	}
-	defer conn.Release()
-	results := conn.SendBatch(ctx, batch)
-	rows, err := collect(results, lead, count)
-	if err != nil {
-		results.Close()
-		return Rows{}, classify(executing, err)
-	}
-	if err := results.Close(); err != nil {
-		return Rows{}, classify(committing, err)
-	}
-	return rows, nil
-}
-
-func collect(results pgx.BatchResults, lead func(pgx.BatchResults) error, count int) (Rows, error) {
-	var all Rows
-	if err := lead(results); err != nil {
-		return all, err
-	}
-	var parts []string
-	for range count {
-		var one Rows
-		var text *string
-		if err := results.QueryRow().Scan(&one.Affected, &text, &one.Total); err != nil {
-			return all, err
+		statements, err := statement.Build(m, w.Claims)
+		if err != nil {
+			return nil, w.at(i, err)
 		}
-		all.Affected += one.Affected
-		all.Total = one.Total
-		if text != nil {
-			parts = append(parts, *text)
+		for _, s := range statements {
+			plan = append(plan, piece{part: i, Statement: s})
 		}
 	}
-	all.JSON = strings.Join(parts, ",")
-	return all, nil
+	return plan, nil
 }
 
-// undisturbed keeps the deadline of ctx and drops its cancellation: cancelling
-// a statement in flight closes the connection and leaves the outcome unknown.
-func undisturbed(ctx context.Context) (context.Context, context.CancelFunc) {
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		deadline = time.Now().Add(defaultDeadline)
-	}
-	return context.WithDeadline(context.WithoutCancel(ctx), deadline)
-}
-
-// defaultDeadline bounds a batch whose caller set no deadline.
-const defaultDeadline = 30 * time.Second
-
-// Read runs one query in a READ ONLY transaction. Reading needs no lock.
-func (g *Gate) Read(ctx context.Context, p auth.Principal, q statement.Query) (Rows, error) {
-	if err := auth.Allow(p, q.Table, "select"); err != nil {
-		return Rows{}, err
-	}
-	s, err := statement.BuildQuery(q)
-	if err != nil {
-		return Rows{}, err
-	}
-	var batch pgx.Batch
-	batch.Queue(`SELECT set_config('transaction_read_only', 'on', true)`)
-	queue(&batch, s)
-	rows, err := send(ctx, g.Reads, &batch, func(results pgx.BatchResults) error {
-		_, err := results.Exec()
+// at says which mutation err is about, if that is asked for.
+func (w Write) at(part int, err error) error {
+	if !w.Numbered {
 		return err
-	}, 1)
-	if err != nil {
-		return Rows{}, fmt.Errorf("reading %s: %w", q.Table.QualifiedName(), err)
 	}
-	return rows, nil
+	return &PartError{Part: part, Err: err}
+}
+
+// record is what is known of a write that was refused. What one mutation is to
+// blame for is recorded as that, everything else as the whole.
+func (w Write) record(err error) audit.Record {
+	r := audit.Record{Disposition: audit.Refused, Claim: w.Claims[0], Origin: w.Origin}
+	var part *PartError
+	switch {
+	case errors.As(err, &part):
+		r.Operation, r.Table = string(w.Mutations[part.Part].Op), w.Mutations[part.Part].Target()
+	case len(w.Mutations) == 1:
+		r.Operation, r.Table = string(w.Mutations[0].Op), w.Mutations[0].Target()
+	default:
+		r.Operation, r.Table = "transaction", w.targets()
+	}
+	return r
+}
+
+func (w Write) targets() string {
+	var names []string
+	for _, m := range w.Mutations {
+		if name := m.Target(); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ", ")
 }

@@ -64,6 +64,10 @@ func decodeObject(r *http.Request, into any) error {
 	if err != nil {
 		return err
 	}
+	return unmarshalObject(body, into)
+}
+
+func unmarshalObject(body []byte, into any) error {
 	if err := checkText(body); err != nil {
 		return err
 	}

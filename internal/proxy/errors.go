@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
 	"strconv"
@@ -40,6 +41,7 @@ type fault struct {
 	column     string
 	constraint string
 	sqlState   string
+	operation  *int               // of a transaction
 	outcome    api.ProblemOutcome // not_applied if ""
 	retryAfter time.Duration      // > 0: the same request may be sent again
 	refused    *gate.Refused
@@ -48,7 +50,9 @@ type fault struct {
 func (f *fault) Error() string { return f.slug + ": " + f.detail }
 
 var (
-	errInternal        = &fault{status: http.StatusInternalServerError, slug: "internal", detail: "the gateway met an error it does not know; its log has it under this request id", outcome: api.Unknown}
+	errInternal     = &fault{status: http.StatusInternalServerError, slug: "internal", detail: "the gateway met an error it does not know; its log has it under this request id", outcome: api.Unknown}
+	errPrecondition = &fault{status: http.StatusPreconditionFailed, slug: "precondition_failed", parameter: "If-Match",
+		detail: "there is no such row with this ETag any more: read it again and decide"}
 	errTooManyInFlight = &fault{status: http.StatusServiceUnavailable, slug: "overloaded", detail: "too many requests are in flight", retryAfter: time.Second}
 )
 
@@ -59,7 +63,12 @@ func faultOf(err error) *fault {
 	var held *gate.Held
 	var wrong *statement.Fault
 	var db *gate.DatabaseError
+	var part *gate.PartError
 	switch {
+	case errors.As(err, &part) && !errors.As(err, &refused):
+		f := *faultOf(part.Err)
+		f.operation, f.parameter, f.pointer = &part.Part, "", fmt.Sprintf("/operations/%d", part.Part)
+		return &f
 	case errors.As(err, &own):
 		return own
 	case errors.As(err, &refused):
@@ -101,6 +110,19 @@ func faultOf(err error) *fault {
 	return errInternal
 }
 
+// The private SQLSTATEs of fencegate.check_rows for a number of rows that the
+// request did not allow.
+const (
+	stateTooMany = "FG004"
+	stateTooFew  = "FG008"
+)
+
+// notSingular: one object was asked for.
+func notSingular(found string) error {
+	return &fault{status: http.StatusNotAcceptable, slug: "not_singular", code: "PGRST116", parameter: "Accept",
+		detail: "one object was asked for, and there is not exactly one row: " + found}
+}
+
 func unavailable(slug, detail string, retryAfter time.Duration) *fault {
 	return &fault{status: http.StatusServiceUnavailable, slug: slug, detail: detail, retryAfter: retryAfter}
 }
@@ -113,6 +135,10 @@ func refusedFault(r *gate.Refused) *fault {
 		if errors.As(r, &wrong) {
 			f.column, f.parameter = wrong.Column, wrong.Parameter
 		}
+		var part *gate.PartError
+		if errors.As(r, &part) {
+			f.operation, f.parameter, f.pointer = &part.Part, "", fmt.Sprintf("/operations/%d", part.Part)
+		}
 	}
 	return f
 }
@@ -121,7 +147,7 @@ func statementFault(wrong *statement.Fault) *fault {
 	f := &fault{status: http.StatusBadRequest, slug: string(wrong.Code), detail: wrong.Detail,
 		column: wrong.Column, parameter: wrong.Parameter}
 	switch wrong.Code {
-	case statement.NotJSON, statement.NoConflictKey, statement.NotInColumns:
+	case statement.NotJSON, statement.NoConflictKey, statement.NotInColumns, statement.MixedRows:
 		f.status = http.StatusUnprocessableEntity
 	case statement.UnknownColumn:
 		f.status, f.code = http.StatusUnprocessableEntity, "PGRST204"
@@ -138,43 +164,47 @@ var sqlStates = map[string]struct {
 	slug   string
 	retry  bool
 }{
-	"23505": {http.StatusConflict, "unique_violation", false},
-	"23503": {http.StatusConflict, "foreign_key_violation", false},
-	"23001": {http.StatusConflict, "foreign_key_violation", false}, // ON DELETE RESTRICT, from PostgreSQL 18 on
-	"23P01": {http.StatusConflict, "exclusion_violation", false},
-	"23502": {http.StatusUnprocessableEntity, "not_null_violation", false},
-	"23514": {http.StatusUnprocessableEntity, "check_violation", false},
-	"22":    {http.StatusUnprocessableEntity, "invalid_value", false},
-	"428C9": {http.StatusUnprocessableEntity, "generated_column", false},
-	"21000": {http.StatusUnprocessableEntity, "same_row_twice", false},
-	"42P10": {http.StatusUnprocessableEntity, "no_conflict_key", false},
-	"44000": {http.StatusUnprocessableEntity, "check_option_violation", false},
-	"55000": {http.StatusUnprocessableEntity, "not_updatable", false},
-	"42883": {http.StatusUnprocessableEntity, "operator_not_possible", false},
-	"42804": {http.StatusUnprocessableEntity, "type_mismatch", false},
-	"42846": {http.StatusUnprocessableEntity, "type_mismatch", false},
-	"42703": {http.StatusUnprocessableEntity, "unknown_column", false},
-	"42P01": {http.StatusNotFound, "unknown_table", false},
-	"42501": {http.StatusForbidden, "insufficient_privilege", false},
-	"P0001": {http.StatusUnprocessableEntity, "raised_by_database", false},
-	"0A000": {http.StatusUnprocessableEntity, "not_possible_here", false},
-	"54":    {http.StatusUnprocessableEntity, "too_large", false},
-	"FG003": {http.StatusInternalServerError, "wrong_isolation", false},
-	"FG004": {http.StatusConflict, "max_affected_exceeded", false},
-	"FG007": {http.StatusRequestEntityTooLarge, "answer_too_large", false},
-	"42704": {http.StatusUnprocessableEntity, "operator_not_possible", false},
-	"42725": {http.StatusUnprocessableEntity, "operator_not_possible", false},
-	"42P18": {http.StatusUnprocessableEntity, "operator_not_possible", false}, // no type for the value
-	"40001": {http.StatusServiceUnavailable, "serialization_failure", true},
-	"40P01": {http.StatusServiceUnavailable, "serialization_failure", true},
-	"55P03": {http.StatusServiceUnavailable, "row_locked", true},
-	"53":    {http.StatusServiceUnavailable, "overloaded", true},
-	"57P":   {http.StatusServiceUnavailable, "database_unavailable", true},
-	"25006": {http.StatusServiceUnavailable, "database_unavailable", true},
-	"57014": {http.StatusGatewayTimeout, "statement_timeout", true},
+	"23505":      {http.StatusConflict, "unique_violation", false},
+	"23503":      {http.StatusConflict, "foreign_key_violation", false},
+	"23001":      {http.StatusConflict, "foreign_key_violation", false}, // ON DELETE RESTRICT, from PostgreSQL 18 on
+	"23P01":      {http.StatusConflict, "exclusion_violation", false},
+	"23502":      {http.StatusUnprocessableEntity, "not_null_violation", false},
+	"23514":      {http.StatusUnprocessableEntity, "check_violation", false},
+	"22":         {http.StatusUnprocessableEntity, "invalid_value", false},
+	"428C9":      {http.StatusUnprocessableEntity, "generated_column", false},
+	"21000":      {http.StatusUnprocessableEntity, "same_row_twice", false},
+	"42P10":      {http.StatusUnprocessableEntity, "no_conflict_key", false},
+	"44000":      {http.StatusUnprocessableEntity, "check_option_violation", false},
+	"55000":      {http.StatusUnprocessableEntity, "not_updatable", false},
+	"42883":      {http.StatusUnprocessableEntity, "operator_not_possible", false},
+	"42804":      {http.StatusUnprocessableEntity, "type_mismatch", false},
+	"42846":      {http.StatusUnprocessableEntity, "type_mismatch", false},
+	"42703":      {http.StatusUnprocessableEntity, "unknown_column", false},
+	"42P01":      {http.StatusNotFound, "unknown_table", false},
+	"42501":      {http.StatusForbidden, "insufficient_privilege", false},
+	"P0001":      {http.StatusUnprocessableEntity, "raised_by_database", false},
+	"0A000":      {http.StatusUnprocessableEntity, "not_possible_here", false},
+	"54":         {http.StatusUnprocessableEntity, "too_large", false},
+	"FG003":      {http.StatusInternalServerError, "wrong_isolation", false},
+	stateTooMany: {http.StatusConflict, "max_affected_exceeded", false},
+	stateTooFew:  {http.StatusConflict, "too_few_rows", false},
+	"FG007":      {http.StatusRequestEntityTooLarge, "answer_too_large", false},
+	"42704":      {http.StatusUnprocessableEntity, "operator_not_possible", false},
+	"42725":      {http.StatusUnprocessableEntity, "operator_not_possible", false},
+	"42P18":      {http.StatusUnprocessableEntity, "operator_not_possible", false}, // no type for the value
+	"40001":      {http.StatusServiceUnavailable, "serialization_failure", true},
+	"40P01":      {http.StatusServiceUnavailable, "serialization_failure", true},
+	"55P03":      {http.StatusServiceUnavailable, "row_locked", true},
+	"53":         {http.StatusServiceUnavailable, "overloaded", true},
+	"57P":        {http.StatusServiceUnavailable, "database_unavailable", true},
+	"25006":      {http.StatusServiceUnavailable, "database_unavailable", true},
+	"57014":      {http.StatusGatewayTimeout, "statement_timeout", true},
 }
 
 func databaseFault(db *gate.DatabaseError) *fault {
+	if f := raisedStatus(db); f != nil {
+		return f
+	}
 	known, ok := sqlStates[db.SQLState]
 	for n := len(db.SQLState) - 1; !ok && n >= 2; n-- {
 		known, ok = sqlStates[db.SQLState[:n]]
@@ -190,6 +220,18 @@ func databaseFault(db *gate.DatabaseError) *fault {
 		f.retryAfter = time.Second
 	}
 	return f
+}
+
+// raisedStatus is for PTxyz, by which a function of the database chooses the
+// status xyz itself, as with PostgREST. 412 is the fence's alone.
+func raisedStatus(db *gate.DatabaseError) *fault {
+	digits, ok := strings.CutPrefix(db.SQLState, "PT")
+	status, err := strconv.Atoi(digits)
+	if !ok || err != nil || status < 400 || status > 599 || status == http.StatusPreconditionFailed {
+		return nil
+	}
+	return &fault{status: status, slug: "raised_by_database", code: db.SQLState, sqlState: db.SQLState,
+		detail: shorten(db.Message), hint: shorten(db.Hint)}
 }
 
 // maxEcho bounds what PostgreSQL's messages, which repeat wrong values, may add
@@ -246,6 +288,7 @@ func (f *fault) problem(requestID string) api.Problem {
 		Column:     optional(f.column),
 		Constraint: optional(f.constraint),
 		Sqlstate:   optional(f.sqlState),
+		Operation:  f.operation,
 	}
 	if f.refused != nil {
 		describeRefusal(&p, f.refused)
@@ -266,6 +309,21 @@ func describeRefusal(p *api.Problem, r *gate.Refused) {
 	}
 	if r.AuditErr != nil {
 		p.AuditFailed = new(true)
+	}
+	if len(r.Others) > 0 {
+		p.Refusals = &[]api.RefusedLock{refusedLock(r)}
+		for _, other := range r.Others {
+			*p.Refusals = append(*p.Refusals, refusedLock(other))
+		}
+	}
+}
+
+func refusedLock(r *gate.Refused) api.RefusedLock {
+	var p api.Problem
+	describeRefusal(&p, &gate.Refused{Claim: r.Claim, Mark: r.Mark, AuditID: r.AuditID, AuditErr: r.AuditErr})
+	return api.RefusedLock{
+		Code: string(r.Code), LockKey: *p.LockKey, PresentedToken: *p.PresentedToken,
+		HighWaterToken: p.HighWaterToken, AuditId: p.AuditId, AuditFailed: p.AuditFailed,
 	}
 }
 

@@ -24,7 +24,7 @@ func TestHTTP(t *testing.T) {
 
 	for _, path := range []string{
 		"/", "/rest", "/rest/", "/rest//inventory", "//rest/inventory", "/rest/inventory/", "/rest/inventory/1", "/REST/inventory",
-		"/v1", "/v1/", "/v1/leases/", "/v1/lease", "/v2/leases", "/v1/leases/adopt", "/v1/leases/announce", "/v1/leases/revoke", "/v1/transactions",
+		"/v1", "/v1/", "/v1/leases/", "/v1/lease", "/v2/leases", "/v1/leases/adopt", "/v1/leases/announce", "/v1/leases/revoke",
 		"/v1/grants", "/v1/refusals/1/2", "/rest/rpc/now", "/metrics", "/livez", "/debug/pprof/", "/openapi.json", "/favicon.ico",
 		"/rest/../v1/leases", "/rest/%2e%2e/v1/leases", "/rest/inventory/..", "/%ff", "/%00", "/rest%2Finventory",
 	} {
@@ -61,8 +61,9 @@ func TestHTTP(t *testing.T) {
 	})
 
 	for path, allow := range map[string]string{
-		"/rest/inventory":    "GET, HEAD, POST, PATCH, DELETE",
-		"/rest/nope":         "GET, HEAD, POST, PATCH, DELETE",
+		"/rest/inventory":    "GET, HEAD, POST, PATCH, PUT, DELETE",
+		"/rest/nope":         "GET, HEAD, POST, PATCH, PUT, DELETE",
+		"/v1/transactions":   "POST",
 		"/v1/leases":         "GET, HEAD, POST",
 		"/v1/leases/renew":   "POST",
 		"/v1/leases/release": "POST",
@@ -135,7 +136,7 @@ func TestHTTP(t *testing.T) {
 	})
 
 	t.Run("WhatCantBeProducedIsRefusedBeforeItIsWritten", func(t *testing.T) {
-		for _, accept := range []string{"text/csv", "text/html", "application/vnd.pgrst.object+json", "application/vnd.pgrst.array+json;nulls=stripped",
+		for _, accept := range []string{"text/csv", "text/html", "application/vnd.pgrst.object+json;nulls=stripped", "application/vnd.pgrst.array+json;nulls=stripped",
 			"application/geo+json", "text/*", "nonsense", "application/octet-stream, text/csv", "\xff", "application/x-ndjson"} {
 			p := want{status: 406, slug: "not_acceptable", code: "PGRST107", parameter: "Accept"}
 			for _, prefer := range []string{"return=minimal", "return=representation"} {

@@ -3,6 +3,7 @@ package proxy
 import (
 	"cmp"
 	"net/http"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -141,20 +142,29 @@ func decodeKeyed(r *http.Request, body any, key *string) (lease.Key, error) {
 // decodeClaim decodes a body into body, whose members key, holder and token
 // point into it.
 func decodeClaim(r *http.Request, body any, key, holder, token *string) (claim lease.Claim, err error) {
-	if claim.Key, err = decodeKeyed(r, body, key); err != nil {
+	if err := cmp.Or(checkQuery(r), decodeObject(r, body)); err != nil {
 		return claim, err
 	}
-	if claim.Holder, err = lease.ParseHolder(*holder); err != nil {
-		return claim, malformedMember("/holder", err)
+	return claimOf("", api.Claim{Key: *key, Holder: *holder, Token: *token})
+}
+
+// claimOf reads the claim that stands at pointer in a body.
+func claimOf(pointer string, given api.Claim) (claim lease.Claim, err error) {
+	if claim.Key, err = lease.ParseKey(given.Key); err != nil {
+		return claim, malformedMember(pointer+"/key", err)
 	}
-	if claim.Token, err = lease.ParseToken(*token); err != nil {
-		return claim, malformedMember("/token", err)
+	if claim.Holder, err = lease.ParseHolder(given.Holder); err != nil {
+		return claim, malformedMember(pointer+"/holder", err)
+	}
+	if claim.Token, err = lease.ParseToken(given.Token); err != nil {
+		return claim, malformedMember(pointer+"/token", err)
 	}
 	return claim, nil
 }
 
 func malformedMember(pointer string, err error) error {
-	return &fault{status: http.StatusBadRequest, slug: "fencing_malformed", pointer: pointer, detail: pointer[1:] + ": " + err.Error()}
+	name := pointer[strings.LastIndexByte(pointer, '/')+1:]
+	return &fault{status: http.StatusBadRequest, slug: "fencing_malformed", pointer: pointer, detail: name + ": " + err.Error()}
 }
 
 // parseTTL returns 0 for an absent member: the default.

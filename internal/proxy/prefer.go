@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/fencegate/fencegate/internal/gate"
 )
 
 // preferences is the Prefer header, parsed. The zero value prefers nothing.
@@ -15,13 +17,15 @@ type preferences struct {
 	strict      bool
 	resolution  string // merge-duplicates, ignore-duplicates; "" none
 	missing     string // default, null; "" as the call has it
+	trial       bool   // tx=rollback
+	timeZone    string
 	applied     []string
 	unknown     []string
 }
 
-// parsePrefer reads every Prefer header. A preference that would change what is
-// written, and that this version does not have, is an error under any handling:
-// ignoring `tx=rollback` would commit what was meant as a trial.
+// parsePrefer reads every Prefer header. A known preference with a value that
+// this version does not have is an error under any handling: ignoring it could
+// change what is written.
 func parsePrefer(h http.Header) (preferences, error) {
 	p := preferences{maxAffected: -1}
 	seen := map[string]bool{}
@@ -59,6 +63,10 @@ func (p *preferences) set(name, value string) error {
 		p.resolution = value
 	case pair == "missing=default", pair == "missing=null":
 		p.missing = value
+	case pair == "tx=rollback":
+		p.trial = true
+	case name == "timezone" && value != "":
+		p.timeZone = value
 	case pair == "handling=lenient", pair == "tx=commit":
 	case name == "max-affected":
 		n, err := strconv.ParseUint(value, 10, 62)
@@ -83,6 +91,8 @@ func (p preferences) forNoInsert() error {
 	}
 	return nil
 }
+
+func (p preferences) settings() gate.Settings { return gate.Settings{TimeZone: p.timeZone} }
 
 func (p preferences) writeApplied(h http.Header) {
 	if len(p.applied) > 0 {

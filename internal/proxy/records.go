@@ -44,7 +44,8 @@ func decodeRefusalQuery(r *http.Request, params api.ListRefusalsParams) (limit i
 		return limit, f, err
 	}
 	known := checkQuery(r, "key", "code", "table", "since", "until", "limit", "cursor")
-	if err := cmp.Or(known, checkAccept(r.Header)); err != nil {
+	_, acceptable := parseAccept(r.Header)
+	if err := cmp.Or(known, acceptable); err != nil {
 		return limit, f, err
 	}
 	f, err = refusalFilter(params)

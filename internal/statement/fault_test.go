@@ -108,7 +108,7 @@ func TestFaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c.mutation.MaxAffected = -1
-			built, err := statement.Build(c.mutation, "stock:A:1")
+			built, err := statement.Build(c.mutation, under("stock:A:1"))
 			var got *statement.Fault
 			if !errors.As(err, &got) || built != nil {
 				t.Fatalf("%v, %v", built, err)
@@ -141,7 +141,7 @@ func TestFaults(t *testing.T) {
 	t.Run("AnOperationThatIsNone", func(t *testing.T) {
 		t.Parallel()
 		for _, op := range []catalog.Operation{"", catalog.Select, "truncate"} {
-			if built, err := statement.Build(statement.Mutation{Op: op, Table: two, All: true}, "k"); err == nil {
+			if built, err := statement.Build(statement.Mutation{Op: op, Table: two, All: true}, under("k")); err == nil {
 				t.Errorf("%q: %v", op, built)
 			}
 		}

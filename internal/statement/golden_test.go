@@ -37,18 +37,24 @@ func TestTextOfStatements(t *testing.T) {
 			statement.Mutation{Op: catalog.Update, Table: table, Rows: []statement.Row{row}, Filters: pins, MaxAffected: 3,
 				Return: statement.Columns{Names: []string{"n", "sku"}}, MaxBytes: 99, Keep: statement.Keep{Principal: "p", Key: "i"}},
 			[]statement.Statement{{SQL: updateText,
-				Args: []any{"A", "2026-01-01", "k", "A", "2026-01-01", `{"the note":"x","n":1}`, "k", int64(3), "k", int64(99), "p", "i"}}},
+				Args: []any{"A", "2026-01-01", "A", "2026-01-01", "k", `{"the note":"x","n":1}`, "k", "k", int64(3), int64(99), "p", "i", 0}}},
 		},
 		"Delete": {
 			statement.Mutation{Op: catalog.Delete, Table: table, Filters: append(pins, notIn), MaxAffected: -1,
 				Return: statement.Columns{All: true}, MaxBytes: 99},
 			[]statement.Statement{{SQL: deleteText,
-				Args: []any{"A", "2026-01-01", "k", "A", "2026-01-01", `{"1","2\"\\"}`, "k", "k", int64(99)}}},
+				Args: []any{"A", "2026-01-01", "A", "2026-01-01", `{"1","2\"\\"}`, "k", "k", "k", int64(99)}}},
 		},
 		"Upsert": {
 			statement.Mutation{Op: catalog.Insert, Table: table, Rows: []statement.Row{row}, MaxAffected: -1,
 				Upsert: &statement.Upsert{Target: []string{"sku", "day"}, Merge: true}},
 			[]statement.Statement{{SQL: upsertText, Args: []any{`[{"the note":"x","n":1}]`, "k", "k"}}},
+		},
+		"UpdateUnderTwoLocks": {
+			statement.Mutation{Op: catalog.Update, Table: table, Rows: []statement.Row{empty}, Filters: pins, MinAffected: 1, MaxAffected: 1,
+				Increment: &statement.Row{Names: []string{"n"}, JSON: []byte(`{"n":-1}`)}, IfMatch: []string{"e"},
+				Return: statement.Columns{Names: []string{"n"}}, ETag: true, MaxBytes: 99},
+			[]statement.Statement{{SQL: twoLocksText, Args: []any{"A", "2026-01-01", "A", "2026-01-01", `{"e"}`, `{"k","l"}`, `{"n":-1}`, `{"k","l"}`, `{"k","l"}`, int64(1), int64(1), int64(99)}}},
 		},
 		"DeleteUnderALockForTheWholeTable": {
 			statement.Mutation{Op: catalog.Delete, Table: whole, All: true, MaxAffected: -1},
@@ -57,7 +63,11 @@ func TestTextOfStatements(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := statement.Build(c.mutation, "k")
+			claims := under("k")
+			if name == "UpdateUnderTwoLocks" {
+				claims = under("k", "l")
+			}
+			got, err := statement.Build(c.mutation, claims)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -72,11 +82,11 @@ func TestTextOfStatements(t *testing.T) {
 		docs := load(t, pool, "doc", "doc:{id}")
 		last := statement.Path{{Key: "a"}, {Key: "0", Index: true, Text: true}}
 		got, err := statement.Build(statement.Mutation{Op: catalog.Delete, Table: docs, Filters: []statement.Filter{eq("id", "A"), {Column: "j", Path: last[:1], Op: statement.Eq, Values: []string{"1"}}},
-			MaxAffected: -1, Return: statement.Columns{Outputs: []statement.Output{{Column: "j", Path: last, Cast: "int"}, {Column: "id", Alias: `k"`}}}}, "k")
+			MaxAffected: -1, Return: statement.Columns{Outputs: []statement.Output{{Column: "j", Path: last, Cast: "int"}, {Column: "id", Alias: `k"`}}}}, under("k"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		same(t, got, []statement.Statement{{SQL: outputsText, Args: []any{"A", "k", "A", "a", "1", "k", "k", `{"a":`, "a", "0", `,"k\"":`, int64(0)}}})
+		same(t, got, []statement.Statement{{SQL: outputsText, Args: []any{"A", "A", "a", "1", "k", "k", "k", `{"a":`, "a", "0", `,"k\"":`, int64(0)}}})
 		prepare(t, pool, got...)
 	})
 
@@ -134,54 +144,81 @@ const insertText = `WITH w AS (
   SELECT b."n", b."the note" FROM json_to_recordset($1::pg_catalog.json) AS b("n" numeric, "the note" text)
   RETURNING t."sku", t."day")
 SELECT a.affected, a.json,
-       CASE WHEN fencegate.check_rows(true, a.uncovered, a.affected, NULL)
-            THEN NULL::pg_catalog.int8 END
+       CASE WHEN fencegate.check_rows(true, a.uncovered, a.affected, NULL, NULL)
+            THEN NULL::pg_catalog.int8 END,
+       a.etag
   FROM (SELECT count(*) AS affected,
                NULL::pg_catalog.text AS json,
-               count(*) FILTER (WHERE ('it''s:' || w."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(w."day") #>> '{}') || '') COLLATE pg_catalog."C" IS DISTINCT FROM $2::pg_catalog.text) AS uncovered
+               count(*) FILTER (WHERE (('it''s:' || w."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(w."day") #>> '{}') || '') COLLATE pg_catalog."C" = $2::pg_catalog.text) IS NOT TRUE) AS uncovered,
+               NULL::pg_catalog.text AS etag
           FROM w) AS a`
 
 const defaultsText = `WITH w AS (
   INSERT INTO "public"."stock" AS t DEFAULT VALUES
   RETURNING t."sku", t."day")
 SELECT a.affected, a.json,
-       CASE WHEN fencegate.check_rows(true, a.uncovered, a.affected, NULL)
-            THEN NULL::pg_catalog.int8 END
+       CASE WHEN fencegate.check_rows(true, a.uncovered, a.affected, NULL, NULL)
+            THEN NULL::pg_catalog.int8 END,
+       a.etag
   FROM (SELECT count(*) AS affected,
                NULL::pg_catalog.text AS json,
-               count(*) FILTER (WHERE ('it''s:' || w."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(w."day") #>> '{}') || '') COLLATE pg_catalog."C" IS DISTINCT FROM $1::pg_catalog.text) AS uncovered
+               count(*) FILTER (WHERE (('it''s:' || w."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(w."day") #>> '{}') || '') COLLATE pg_catalog."C" = $1::pg_catalog.text) IS NOT TRUE) AS uncovered,
+               NULL::pg_catalog.text AS etag
           FROM w) AS a`
 
 const updateText = `WITH w AS (
   UPDATE "public"."stock" AS t
      SET "n" = b."n", "the note" = b."the note"
     FROM json_to_record($6::pg_catalog.json) AS b("n" numeric, "the note" text)
-   WHERE t."sku" = $4
-     AND t."day" = $5
-     AND ('it''s:' || t."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(t."day") #>> '{}') || '') COLLATE pg_catalog."C" = $3::pg_catalog.text
+   WHERE t."sku" = $3
+     AND t."day" = $4
+     AND ('it''s:' || t."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(t."day") #>> '{}') || '') COLLATE pg_catalog."C" = $5::pg_catalog.text
   RETURNING t."n", t."sku", t."day")
 SELECT a.affected, a.json,
-       CASE WHEN fencegate.check_rows(('it''s:' || CAST($1 AS character varying)::pg_catalog.text || ':' || (pg_catalog.to_jsonb(CAST($2 AS date)) #>> '{}') || '') COLLATE pg_catalog."C" = $7::pg_catalog.text, a.uncovered, a.affected, $8::pg_catalog.int8)
-         AND fencegate.keep_answer($11, $12, a.affected, a.json)
-            THEN NULL::pg_catalog.int8 END
+       CASE WHEN fencegate.check_rows(('it''s:' || CAST($1 AS character varying)::pg_catalog.text || ':' || (pg_catalog.to_jsonb(CAST($2 AS date)) #>> '{}') || '') COLLATE pg_catalog."C" = $7::pg_catalog.text, a.uncovered, a.affected, NULL, $9::pg_catalog.int8)
+         AND fencegate.keep_answer($11, $12, $13, a.affected, a.json)
+            THEN NULL::pg_catalog.int8 END,
+       a.etag
   FROM (SELECT count(*) AS affected,
                fencegate.check_size(string_agg((SELECT row_to_json(r.*) FROM (SELECT w."n", w."sku") AS r)::pg_catalog.text, ','), $10) AS json,
-               count(*) FILTER (WHERE ('it''s:' || w."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(w."day") #>> '{}') || '') COLLATE pg_catalog."C" IS DISTINCT FROM $9::pg_catalog.text) AS uncovered
+               count(*) FILTER (WHERE (('it''s:' || w."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(w."day") #>> '{}') || '') COLLATE pg_catalog."C" = $8::pg_catalog.text) IS NOT TRUE) AS uncovered,
+               NULL::pg_catalog.text AS etag
+          FROM w) AS a`
+
+const twoLocksText = `WITH w AS (
+  UPDATE "public"."stock" AS t
+     SET "n" = t."n" + i."n"
+    FROM json_to_record($7::pg_catalog.json) AS i("n" numeric)
+   WHERE t."sku" = $3
+     AND t."day" = $4
+     AND fencegate.etag(t.*) = ANY ($5)
+     AND ('it''s:' || t."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(t."day") #>> '{}') || '') COLLATE pg_catalog."C" = ANY ($6::pg_catalog.text[])
+  RETURNING t.*)
+SELECT a.affected, a.json,
+       CASE WHEN fencegate.check_rows(('it''s:' || CAST($1 AS character varying)::pg_catalog.text || ':' || (pg_catalog.to_jsonb(CAST($2 AS date)) #>> '{}') || '') COLLATE pg_catalog."C" = ANY ($8::pg_catalog.text[]), a.uncovered, a.affected, $10::pg_catalog.int8, $11::pg_catalog.int8)
+            THEN NULL::pg_catalog.int8 END,
+       a.etag
+  FROM (SELECT count(*) AS affected,
+               fencegate.check_size(string_agg((SELECT row_to_json(r.*) FROM (SELECT w."n") AS r)::pg_catalog.text, ','), $12) AS json,
+               count(*) FILTER (WHERE (('it''s:' || w."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(w."day") #>> '{}') || '') COLLATE pg_catalog."C" = ANY ($9::pg_catalog.text[])) IS NOT TRUE) AS uncovered,
+               max(fencegate.etag(w.*)) AS etag
           FROM w) AS a`
 
 const deleteText = `WITH w AS (
   DELETE FROM "public"."stock" AS t
-   WHERE t."sku" = $4
-     AND t."day" = $5
-     AND NOT (t."n" = ANY ($6))
-     AND ('it''s:' || t."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(t."day") #>> '{}') || '') COLLATE pg_catalog."C" = $3::pg_catalog.text
+   WHERE t."sku" = $3
+     AND t."day" = $4
+     AND NOT (t."n" = ANY ($5))
+     AND ('it''s:' || t."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(t."day") #>> '{}') || '') COLLATE pg_catalog."C" = $6::pg_catalog.text
   RETURNING t.*)
 SELECT a.affected, a.json,
-       CASE WHEN fencegate.check_rows(('it''s:' || CAST($1 AS character varying)::pg_catalog.text || ':' || (pg_catalog.to_jsonb(CAST($2 AS date)) #>> '{}') || '') COLLATE pg_catalog."C" = $7::pg_catalog.text, a.uncovered, a.affected, NULL)
-            THEN NULL::pg_catalog.int8 END
+       CASE WHEN fencegate.check_rows(('it''s:' || CAST($1 AS character varying)::pg_catalog.text || ':' || (pg_catalog.to_jsonb(CAST($2 AS date)) #>> '{}') || '') COLLATE pg_catalog."C" = $7::pg_catalog.text, a.uncovered, a.affected, NULL, NULL)
+            THEN NULL::pg_catalog.int8 END,
+       a.etag
   FROM (SELECT count(*) AS affected,
                fencegate.check_size(string_agg(row_to_json(w.*)::pg_catalog.text, ','), $9) AS json,
-               count(*) FILTER (WHERE ('it''s:' || w."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(w."day") #>> '{}') || '') COLLATE pg_catalog."C" IS DISTINCT FROM $8::pg_catalog.text) AS uncovered
+               count(*) FILTER (WHERE (('it''s:' || w."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(w."day") #>> '{}') || '') COLLATE pg_catalog."C" = $8::pg_catalog.text) IS NOT TRUE) AS uncovered,
+               NULL::pg_catalog.text AS etag
           FROM w) AS a`
 
 const wholeText = `WITH w AS (
@@ -189,11 +226,13 @@ const wholeText = `WITH w AS (
    WHERE ('stock') COLLATE pg_catalog."C" = $1::pg_catalog.text
   RETURNING 1)
 SELECT a.affected, a.json,
-       CASE WHEN fencegate.check_rows(('stock') COLLATE pg_catalog."C" = $2::pg_catalog.text, a.uncovered, a.affected, NULL)
-            THEN NULL::pg_catalog.int8 END
+       CASE WHEN fencegate.check_rows(('stock') COLLATE pg_catalog."C" = $2::pg_catalog.text, a.uncovered, a.affected, NULL, NULL)
+            THEN NULL::pg_catalog.int8 END,
+       a.etag
   FROM (SELECT count(*) AS affected,
                NULL::pg_catalog.text AS json,
-               count(*) FILTER (WHERE ('stock') COLLATE pg_catalog."C" IS DISTINCT FROM $3::pg_catalog.text) AS uncovered
+               count(*) FILTER (WHERE (('stock') COLLATE pg_catalog."C" = $3::pg_catalog.text) IS NOT TRUE) AS uncovered,
+               NULL::pg_catalog.text AS etag
           FROM w) AS a`
 
 const upsertText = `WITH w AS (
@@ -203,16 +242,18 @@ const upsertText = `WITH w AS (
    WHERE fencegate.check_covered(('it''s:' || t."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(t."day") #>> '{}') || '') COLLATE pg_catalog."C" = $2::pg_catalog.text)
   RETURNING t."sku", t."day")
 SELECT a.affected, a.json,
-       CASE WHEN fencegate.check_rows(true, a.uncovered, a.affected, NULL)
-            THEN NULL::pg_catalog.int8 END
+       CASE WHEN fencegate.check_rows(true, a.uncovered, a.affected, NULL, NULL)
+            THEN NULL::pg_catalog.int8 END,
+       a.etag
   FROM (SELECT count(*) AS affected,
                NULL::pg_catalog.text AS json,
-               count(*) FILTER (WHERE ('it''s:' || w."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(w."day") #>> '{}') || '') COLLATE pg_catalog."C" IS DISTINCT FROM $3::pg_catalog.text) AS uncovered
+               count(*) FILTER (WHERE (('it''s:' || w."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(w."day") #>> '{}') || '') COLLATE pg_catalog."C" = $3::pg_catalog.text) IS NOT TRUE) AS uncovered,
+               NULL::pg_catalog.text AS etag
           FROM w) AS a`
 
 const queryText = `SELECT count(*), fencegate.check_size(string_agg(row_to_json(w.*)::pg_catalog.text, ','), $2), (SELECT count(*) FROM "public"."stock" AS t
    WHERE t."sku" = $1
-     AND t."n" IS NOT NULL)
+     AND t."n" IS NOT NULL), NULL::pg_catalog.text
   FROM (
   SELECT t."the note"
     FROM "public"."stock" AS t
@@ -221,7 +262,7 @@ const queryText = `SELECT count(*), fencegate.check_size(string_agg(row_to_json(
    ORDER BY t."n" DESC NULLS LAST, t."sku"
    LIMIT $3 OFFSET $4) AS w`
 
-const groupsText = `SELECT count(*), fencegate.check_size(string_agg(row_to_json(w.*)::pg_catalog.text, ','), $7), NULL::pg_catalog.int8
+const groupsText = `SELECT count(*), fencegate.check_size(string_agg(row_to_json(w.*)::pg_catalog.text, ','), $7), NULL::pg_catalog.int8, NULL::pg_catalog.text
   FROM (
   SELECT t.*
     FROM "public"."stock" AS t
@@ -232,14 +273,16 @@ const groupsText = `SELECT count(*), fencegate.check_size(string_agg(row_to_json
 
 const outputsText = `WITH w AS (
   DELETE FROM "public"."doc" AS t
-   WHERE t."id" = $3
-     AND (t."j" -> $4::pg_catalog.text)::pg_catalog.jsonb = $5
-     AND ('doc:' || t."id"::pg_catalog.text || '') COLLATE pg_catalog."C" = $2::pg_catalog.text
+   WHERE t."id" = $2
+     AND (t."j" -> $3::pg_catalog.text)::pg_catalog.jsonb = $4
+     AND ('doc:' || t."id"::pg_catalog.text || '') COLLATE pg_catalog."C" = $5::pg_catalog.text
   RETURNING t."j", t."id")
 SELECT a.affected, a.json,
-       CASE WHEN fencegate.check_rows(('doc:' || CAST($1 AS text)::pg_catalog.text || '') COLLATE pg_catalog."C" = $6::pg_catalog.text, a.uncovered, a.affected, NULL)
-            THEN NULL::pg_catalog.int8 END
+       CASE WHEN fencegate.check_rows(('doc:' || CAST($1 AS text)::pg_catalog.text || '') COLLATE pg_catalog."C" = $6::pg_catalog.text, a.uncovered, a.affected, NULL, NULL)
+            THEN NULL::pg_catalog.int8 END,
+       a.etag
   FROM (SELECT count(*) AS affected,
                fencegate.check_size(string_agg(($8::pg_catalog.text || coalesce(pg_catalog.to_json(CAST(((w."j" -> $9::pg_catalog.text) ->> $10::pg_catalog.int4) AS pg_catalog.int4))::pg_catalog.text, 'null') || $11::pg_catalog.text || coalesce(pg_catalog.to_json(w."id")::pg_catalog.text, 'null') || '}')::pg_catalog.text, ','), $12) AS json,
-               count(*) FILTER (WHERE ('doc:' || w."id"::pg_catalog.text || '') COLLATE pg_catalog."C" IS DISTINCT FROM $7::pg_catalog.text) AS uncovered
+               count(*) FILTER (WHERE (('doc:' || w."id"::pg_catalog.text || '') COLLATE pg_catalog."C" = $7::pg_catalog.text) IS NOT TRUE) AS uncovered,
+               NULL::pg_catalog.text AS etag
           FROM w) AS a`

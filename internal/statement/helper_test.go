@@ -75,11 +75,20 @@ func prepareOn(t tester, conn *pgx.Conn, statements ...statement.Statement) {
 		if err != nil {
 			t.Fatalf("PostgreSQL does not take this: %v\n%s", err, s.SQL)
 		}
-		if len(described.ParamOIDs) != len(s.Args) || len(described.Fields) != 3 {
+		if len(described.ParamOIDs) != len(s.Args) || len(described.Fields) != 4 {
 			t.Fatalf("%d parameters and %d columns for %d arguments:\n%s",
 				len(described.ParamOIDs), len(described.Fields), len(s.Args), s.SQL)
 		}
 	}
+}
+
+// under is a claim on each key.
+func under(keys ...lease.Key) []lease.Claim {
+	claims := make([]lease.Claim, len(keys))
+	for i, key := range keys {
+		claims[i] = lease.Claim{Key: key, Holder: "h", Token: 1}
+	}
+	return claims
 }
 
 func eq(column, value string) statement.Filter {

@@ -11,15 +11,18 @@ import (
 // buildInserts makes one statement of each run of rows that name the same
 // columns: an absent member takes the column's default, which only a column
 // list without it expresses.
-func buildInserts(m Mutation, key lease.Key) ([]Statement, error) {
+func buildInserts(m Mutation, claims []lease.Claim) ([]Statement, error) {
 	if m.Columns != nil {
-		s, err := buildInsert(m, m.Rows, m.Columns, key)
+		s, err := buildInsert(m, m.Rows, m.Columns, claims)
 		return []Statement{s}, err
 	}
 	var statements []Statement
 	for rows := m.Rows; len(rows) > 0; {
 		run := sameColumns(rows)
-		s, err := buildInsert(m, rows[:run], sorted(rows[0].Names), key)
+		if run < len(m.Rows) && bounded(m) {
+			return nil, &Fault{Code: MixedRows, Detail: "with a bound on the rows affected, all rows must have the same members"}
+		}
+		s, err := buildInsert(m, rows[:run], sorted(rows[0].Names), claims)
 		if err != nil {
 			return nil, err
 		}
@@ -27,6 +30,11 @@ func buildInserts(m Mutation, key lease.Key) ([]Statement, error) {
 		rows = rows[run:]
 	}
 	return statements, nil
+}
+
+// bounded reports whether the number of rows affected can miss a bound.
+func bounded(m Mutation) bool {
+	return m.MinAffected > 0 || m.MaxAffected >= 0 && int64(len(m.Rows)) > m.MaxAffected
 }
 
 // sameColumns counts the leading rows that one INSERT can take. DEFAULT VALUES
@@ -48,7 +56,7 @@ func sorted(names []string) []string {
 	return slices.Sorted(slices.Values(names))
 }
 
-func buildInsert(m Mutation, rows []Row, names []string, key lease.Key) (Statement, error) {
+func buildInsert(m Mutation, rows []Row, names []string, claims []lease.Claim) (Statement, error) {
 	var b builder
 	fmt.Fprintf(&b, "WITH w AS (\n  INSERT INTO %s AS t ", tableName(m.Table))
 	if len(names) == 0 {
@@ -57,17 +65,17 @@ func buildInsert(m Mutation, rows []Row, names []string, key lease.Key) (Stateme
 		fmt.Fprintf(&b, "(%s)\n  SELECT %s FROM json_to_recordset(%s::pg_catalog.json) AS b(%s)",
 			identList("", names), strings.Join(values(m.Table, names), ", "), b.param(arrayOf(rows)), typedList(m.Table, names))
 	}
-	if err := onConflict(&b, m, names, key); err != nil {
+	if err := onConflict(&b, m, names, claims); err != nil {
 		return Statement{}, err
 	}
 	fmt.Fprintf(&b, "\n  RETURNING %s)", returning(m))
-	answer(&b, m, key, "")
+	answer(&b, m, claims, "")
 	return b.statement(), nil
 }
 
 // onConflict writes what happens to a row that is there already. Its old self
-// must be covered by the key as well as its new one, which answer checks.
-func onConflict(b *builder, m Mutation, names []string, key lease.Key) error {
+// must be covered by the keys as well as its new one, which answer checks.
+func onConflict(b *builder, m Mutation, names []string, claims []lease.Claim) error {
 	if m.Upsert == nil {
 		return nil
 	}
@@ -91,8 +99,8 @@ func onConflict(b *builder, m Mutation, names []string, key lease.Key) error {
 	for i, name := range names {
 		assignments[i] = ident(name) + " = EXCLUDED." + ident(name)
 	}
-	fmt.Fprintf(b, "UPDATE SET %s\n   WHERE fencegate.check_covered(%s = %s::pg_catalog.text)",
-		strings.Join(assignments, ", "), rendered(m.Table, columnOf("t")), b.param(string(key)))
+	fmt.Fprintf(b, "UPDATE SET %s\n   WHERE fencegate.check_covered(%s)",
+		strings.Join(assignments, ", "), covered(b, rendered(m.Table, columnOf("t")), claims))
 	return nil
 }
 

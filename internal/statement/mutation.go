@@ -9,41 +9,53 @@ import (
 	"github.com/fencegate/fencegate/internal/lease"
 )
 
-func buildUpdate(m Mutation, key lease.Key) ([]Statement, error) {
-	row := m.Rows[0]
-	if len(row.Names) == 0 {
-		return nil, &Fault{Code: EmptyBody, Detail: "the object has no members: nothing to update"}
-	}
+func buildUpdate(m Mutation, claims []lease.Claim) ([]Statement, error) {
 	var b builder
-	pins, where, err := conditions(&b, m, key)
+	pins, where, err := conditions(&b, m, claims)
 	if err != nil {
 		return nil, err
 	}
-	names := sorted(row.Names)
-	assignments := values(m.Table, names)
-	for i, name := range names {
-		assignments[i] = ident(name) + " = " + assignments[i]
+	var from, assignments []string
+	if names := sorted(m.Rows[0].Names); len(names) > 0 {
+		from = append(from, record(&b, m.Table, m.Rows[0], "b"))
+		for i, value := range values(m.Table, names) {
+			assignments = append(assignments, ident(names[i])+" = "+value)
+		}
 	}
-	fmt.Fprintf(&b, "WITH w AS (\n  UPDATE %s AS t\n     SET %s\n    FROM json_to_record(%s::pg_catalog.json) AS b(%s)\n   WHERE %s\n  RETURNING %s)",
-		tableName(m.Table), strings.Join(assignments, ", "), b.param(string(row.JSON)), typedList(m.Table, names), where, returning(m))
-	answer(&b, m, key, pins)
+	if m.Increment != nil && len(m.Increment.Names) > 0 {
+		from = append(from, record(&b, m.Table, *m.Increment, "i"))
+		for _, name := range sorted(m.Increment.Names) {
+			assignments = append(assignments, fmt.Sprintf("%[1]s = t.%[1]s + i.%[1]s", ident(name)))
+		}
+	}
+	if len(assignments) == 0 {
+		return nil, &Fault{Code: EmptyBody, Detail: "the object has no members: nothing to update"}
+	}
+	fmt.Fprintf(&b, "WITH w AS (\n  UPDATE %s AS t\n     SET %s\n    FROM %s\n   WHERE %s\n  RETURNING %s)",
+		tableName(m.Table), strings.Join(assignments, ", "), strings.Join(from, ", "), where, returning(m))
+	answer(&b, m, claims, pins)
 	return []Statement{b.statement()}, nil
 }
 
-func buildDelete(m Mutation, key lease.Key) ([]Statement, error) {
+// record is one row of a request with its members typed by the columns.
+func record(b *builder, t *catalog.Table, row Row, alias string) string {
+	return fmt.Sprintf("json_to_record(%s::pg_catalog.json) AS %s(%s)", b.param(string(row.JSON)), alias, typedList(t, sorted(row.Names)))
+}
+
+func buildDelete(m Mutation, claims []lease.Claim) ([]Statement, error) {
 	var b builder
-	pins, where, err := conditions(&b, m, key)
+	pins, where, err := conditions(&b, m, claims)
 	if err != nil {
 		return nil, err
 	}
 	fmt.Fprintf(&b, "WITH w AS (\n  DELETE FROM %s AS t\n   WHERE %s\n  RETURNING %s)", tableName(m.Table), where, returning(m))
-	answer(&b, m, key, pins)
+	answer(&b, m, claims, pins)
 	return []Statement{b.statement()}, nil
 }
 
 // conditions returns the pinned key and the WHERE clause of an update or
 // delete: the request's filters and that the row, as it was, is covered.
-func conditions(b *builder, m Mutation, key lease.Key) (pins, where string, err error) {
+func conditions(b *builder, m Mutation, claims []lease.Claim) (pins, where string, err error) {
 	if len(m.Filters) == 0 && !m.All && m.Table.Lock.WholeTable() {
 		return "", "", &Fault{
 			Code: FilterRequired, Parameter: "all",
@@ -53,8 +65,12 @@ func conditions(b *builder, m Mutation, key lease.Key) (pins, where string, err 
 	if pins, err = pinned(b, m); err != nil {
 		return "", "", err
 	}
-	covered := rendered(m.Table, columnOf("t")) + " = " + b.param(string(key)) + "::pg_catalog.text"
-	return pins, strings.Join(append(filterConditions(b, m.Table, m.Filters), covered), "\n     AND "), nil
+	all := filterConditions(b, m.Table, m.Filters)
+	if m.IfMatch != nil {
+		all = append(all, "fencegate.etag(t.*) = ANY ("+b.param(arrayLiteral(m.IfMatch))+")")
+	}
+	all = append(all, covered(b, rendered(m.Table, columnOf("t")), claims))
+	return pins, strings.Join(all, "\n     AND "), nil
 }
 
 // bytea is the one type that JSON has no text of its own for: beside

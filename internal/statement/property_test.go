@@ -60,7 +60,8 @@ func TestStatementsOfAnyTable(t *testing.T) {
 		defer tx.Rollback(t.Context())
 		w := drawWorld(t, tx)
 		m := drawMutation(t, w)
-		built, err := statement.Build(m, lease.Key(marker+"key"))
+		claims := under(lease.Key(marker+"key"), lease.Key(marker+"another"), marker)[:rapid.IntRange(1, 3).Draw(t, "locks")]
+		built, err := statement.Build(m, claims)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +69,7 @@ func TestStatementsOfAnyTable(t *testing.T) {
 			checkText(t, s)
 			checkScope(t, m, s)
 		}
-		checkOrderOfMembersIsNothing(t, m, built)
+		checkOrderOfMembersIsNothing(t, m, claims, built)
 		q, err := statement.BuildQuery(drawQuery(t, w))
 		if err != nil {
 			t.Fatal(err)
@@ -112,7 +113,9 @@ func drawMutation(t *rapid.T, w world) statement.Mutation {
 		Op:          rapid.SampledFrom([]catalog.Operation{catalog.Insert, catalog.Update, catalog.Delete}).Draw(t, "op"),
 		Table:       w.table,
 		All:         true,
+		MinAffected: rapid.Int64Range(0, 2).Draw(t, "min affected"),
 		MaxAffected: rapid.Int64Range(-1, 5).Draw(t, "max affected"),
+		ETag:        rapid.Bool().Draw(t, "etag"),
 		Return:      drawColumns(t, w),
 	}
 	if m.Op != catalog.Insert {
@@ -121,11 +124,30 @@ func drawMutation(t *rapid.T, w world) statement.Mutation {
 	switch m.Op {
 	case catalog.Insert:
 		m.Rows = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) statement.Row { return drawRow(t, w, 0) }), 1, 4).Draw(t, "rows")
+		if len(m.Rows) > 1 {
+			m.MinAffected, m.MaxAffected = 0, -1
+		}
 	case catalog.Update:
 		m.Rows = []statement.Row{drawRow(t, w, 1)}
+		drawIncrement(t, w, &m)
+	}
+	if m.Op != catalog.Insert && rapid.Bool().Draw(t, "conditional") {
+		m.IfMatch = rapid.SliceOfN(rapid.Just(marker+"etag"), 0, 2).Draw(t, "etags")
 	}
 	return m
 }
+
+// drawIncrement adds to one column, if one of them can be added to.
+func drawIncrement(t *rapid.T, w world, m *statement.Mutation) {
+	for _, name := range w.names {
+		column, _ := w.table.Column(name)
+		if slices.Contains(addable, column.Type) && !slices.Contains(m.Rows[0].Names, name) {
+			m.Increment = &statement.Row{Names: []string{name}, JSON: []byte(`{"n":"` + marker + `"}`)}
+		}
+	}
+}
+
+var addable = []string{"integer", "bigint", "smallint", "numeric", "double precision", "interval"}
 
 func drawRow(t *rapid.T, w world, least int) statement.Row {
 	names := rapid.SliceOfNDistinct(rapid.SampledFrom(w.names), least, len(w.names), rapid.ID[string]).Draw(t, "members")
@@ -263,7 +285,7 @@ func drawQuery(t *rapid.T, w world) statement.Query {
 var (
 	quotedParts  = regexp.MustCompile(`"(?:[^"]|"")*"|E?'(?:[^']|'')*'`)
 	placeholders = regexp.MustCompile(`\$([0-9]+)`)
-	cover        = regexp.MustCompile(`\([^\n]*\) COLLATE pg_catalog\.Q = \$[0-9]+::pg_catalog\.text`)
+	cover        = regexp.MustCompile(`\([^\n]*\) COLLATE pg_catalog\.Q = (\$[0-9]+::pg_catalog\.text|ANY \(\$[0-9]+::pg_catalog\.text\[\]\))`)
 )
 
 // bare is the text without names and literals.
@@ -329,7 +351,7 @@ func checkScope(t *rapid.T, m statement.Mutation, s statement.Statement) {
 
 // checkOrderOfMembersIsNothing: rows that name the same columns make the same
 // text, so that PostgreSQL plans it once.
-func checkOrderOfMembersIsNothing(t *rapid.T, m statement.Mutation, built []statement.Statement) {
+func checkOrderOfMembersIsNothing(t *rapid.T, m statement.Mutation, claims []lease.Claim, built []statement.Statement) {
 	t.Helper()
 	other := m
 	other.Rows = slices.Clone(m.Rows)
@@ -337,7 +359,7 @@ func checkOrderOfMembersIsNothing(t *rapid.T, m statement.Mutation, built []stat
 		other.Rows[i].Names = slices.Clone(other.Rows[i].Names)
 		slices.Reverse(other.Rows[i].Names)
 	}
-	again, err := statement.Build(other, "another key")
+	again, err := statement.Build(other, claims)
 	if err != nil || len(again) != len(built) {
 		t.Fatalf("%d statements, %v", len(again), err)
 	}
@@ -364,7 +386,7 @@ func TestRowsKeepTheirOrder(t *testing.T) {
 				want.WriteString(text)
 			}
 		}
-		built, err := statement.Build(statement.Mutation{Op: catalog.Insert, Table: table, Rows: rows, MaxAffected: -1}, "n")
+		built, err := statement.Build(statement.Mutation{Op: catalog.Insert, Table: table, Rows: rows, MaxAffected: -1}, under("n"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,11 +12,11 @@ func BuildQuery(q Query) (Statement, error) {
 	}
 	var b builder
 	columns := "t.*"
-	if names, all := q.Columns.needed(); !all {
+	answered := q.Columns
+	if names, all := q.Columns.needed(); !all && !q.ETag {
 		columns = identList("t.", names)
 	}
-	answered := q.Columns
-	if len(answered.Outputs) == 0 {
+	if len(answered.Outputs) == 0 && !q.ETag {
 		answered = Columns{All: true} // of w, which has no more
 	}
 	conditions := where(&b, q.Table, q.Filters)
@@ -24,8 +24,8 @@ func BuildQuery(q Query) (Statement, error) {
 	if q.Total {
 		total = fmt.Sprintf("(SELECT count(*) FROM %s AS t%s)", tableName(q.Table), conditions)
 	}
-	fmt.Fprintf(&b, "SELECT count(*), %s, %s\n  FROM (\n  SELECT %s\n    FROM %s AS t%s%s\n   LIMIT %s OFFSET %s) AS w",
-		jsonOf(&b, answered, q.MaxBytes), total, columns, tableName(q.Table), conditions, q.orderBy(&b), b.param(q.Limit), b.param(q.Offset))
+	fmt.Fprintf(&b, "SELECT count(*), %s, %s, %s\n  FROM (\n  SELECT %s\n    FROM %s AS t%s%s\n   LIMIT %s OFFSET %s) AS w",
+		jsonOf(&b, answered, q.MaxBytes), total, etagOf(q.ETag), columns, tableName(q.Table), conditions, q.orderBy(&b), b.param(q.Limit), b.param(q.Offset))
 	return b.statement(), nil
 }
 

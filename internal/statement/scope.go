@@ -29,13 +29,25 @@ func keyText(column catalog.Column, value string) string {
 	return value + "::pg_catalog.text"
 }
 
+// covered is the condition that the rendered key is one of the claims'.
+func covered(b *builder, rendered string, claims []lease.Claim) string {
+	if len(claims) == 1 {
+		return rendered + " = " + b.param(string(claims[0].Key)) + "::pg_catalog.text"
+	}
+	keys := make([]string, len(claims))
+	for i, claim := range claims {
+		keys[i] = string(claim.Key)
+	}
+	return rendered + " = ANY (" + b.param(arrayLiteral(keys)) + "::pg_catalog.text[])"
+}
+
 func columnOf(alias string) func(catalog.Column) string {
 	return func(column catalog.Column) string { return alias + "." + ident(column.Name) }
 }
 
 // pinned is the lock template with the values that the filters pin, each cast
 // to its column's type. An update or delete whose pins render another key than
-// the one presented is out of scope, not merely without rows.
+// those presented is out of scope, not merely without rows.
 func pinned(b *builder, m Mutation) (string, error) {
 	pins := map[string]string{}
 	for _, name := range m.Table.Lock.Columns {
@@ -67,38 +79,51 @@ func pinOf(filters []Filter, column string) (Filter, bool) {
 // answer writes what every data statement selects from its rows, the common
 // table expression w: their number, their JSON, and the check of their scope.
 // pins is SQL text that must equal the key, "" if nothing is pinned.
-func answer(b *builder, m Mutation, key lease.Key, pins string) {
+func answer(b *builder, m Mutation, claims []lease.Claim, pins string) {
 	condition := "true"
 	if pins != "" {
-		condition = pins + " = " + b.param(string(key)) + "::pg_catalog.text"
+		condition = covered(b, pins, claims)
 	}
-	allowed := "NULL"
-	if m.MaxAffected >= 0 && m.Op != catalog.Insert {
-		allowed = b.param(m.MaxAffected) + "::pg_catalog.int8"
+	uncovered := "count(*) FILTER (WHERE (" + covered(b, rendered(m.Table, columnOf("w")), claims) + ") IS NOT TRUE)"
+	least, most := "NULL", "NULL"
+	if m.MinAffected > 0 {
+		least = b.param(m.MinAffected) + "::pg_catalog.int8"
 	}
-	uncovered := fmt.Sprintf("count(*) FILTER (WHERE %s IS DISTINCT FROM %s::pg_catalog.text)",
-		rendered(m.Table, columnOf("w")), b.param(string(key)))
+	if m.MaxAffected >= 0 {
+		most = b.param(m.MaxAffected) + "::pg_catalog.int8"
+	}
 	json := jsonOf(b, m.Return, m.MaxBytes)
 	kept := ""
 	if m.Keep.Key != "" {
-		kept = fmt.Sprintf("\n         AND fencegate.keep_answer(%s, %s, a.affected, a.json)", b.param(m.Keep.Principal), b.param(m.Keep.Key))
+		kept = fmt.Sprintf("\n         AND fencegate.keep_answer(%s, %s, %s, a.affected, a.json)",
+			b.param(m.Keep.Principal), b.param(m.Keep.Key), b.param(m.Keep.Operation))
 	}
 	fmt.Fprintf(b, `
 SELECT a.affected, a.json,
-       CASE WHEN fencegate.check_rows(%s, a.uncovered, a.affected, %s)%s
-            THEN NULL::pg_catalog.int8 END
+       CASE WHEN fencegate.check_rows(%s, a.uncovered, a.affected, %s, %s)%s
+            THEN NULL::pg_catalog.int8 END,
+       a.etag
   FROM (SELECT count(*) AS affected,
                %s AS json,
-               %s AS uncovered
+               %s AS uncovered,
+               %s AS etag
           FROM w) AS a`,
-		condition, allowed, kept, json, uncovered)
+		condition, least, most, kept, json, uncovered, etagOf(m.ETag))
+}
+
+// etagOf is the ETag of the one row of w, which must then have all columns.
+func etagOf(wanted bool) string {
+	if !wanted {
+		return "NULL::pg_catalog.text"
+	}
+	return "max(fencegate.etag(w.*))"
 }
 
 // returning names the columns that answer needs, and no others: a role may not
 // be allowed to read the rest.
 func returning(m Mutation) string {
 	names, all := m.Return.needed()
-	if all {
+	if all || m.ETag {
 		return "t.*"
 	}
 	for _, column := range m.Table.Lock.Columns {

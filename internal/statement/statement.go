@@ -9,6 +9,7 @@ package statement
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,8 +19,8 @@ import (
 
 // Statement is one SQL statement. It answers exactly one row: how many rows it
 // touched (bigint), those rows as JSON objects separated by commas (text, NULL
-// if none or not asked for), and the total that matched (bigint, NULL unless
-// asked for).
+// if none or not asked for), the total that matched (bigint, NULL unless asked
+// for), and the row's ETag (text, likewise).
 type Statement struct {
 	SQL  string
 	Args []any
@@ -27,21 +28,26 @@ type Statement struct {
 
 // Mutation is one write to one table.
 type Mutation struct {
-	Op      catalog.Operation // Insert, Update or Delete
-	Table   *catalog.Table
-	Rows    []Row    // Insert: one or more; Update: exactly one
-	Filters []Filter // Update and Delete; all must hold
+	Op    catalog.Operation // Insert, Update or Delete
+	Table *catalog.Table
+	Rows  []Row // Insert: one or more; Update: exactly one
+	// Update: what to add to columns, by a row of its own; nil: nothing.
+	Increment *Row
+	Filters   []Filter // Update and Delete; all must hold
 	// Insert: the columns that every row gets, absent members as NULL. Nil: each
 	// row decides for itself, absent members take the default.
 	Columns []string
 	// Insert: what to do about rows that are there already. Nil: an error.
-	Upsert *Upsert
-	All    bool    // allows Update and Delete without filters
-	Return Columns // the zero value returns nothing
-	// MaxAffected bounds the rows that Update and Delete touch; negative: no bound.
-	MaxAffected int64
-	MaxBytes    int64 // of what is returned
-	Keep        Keep
+	Upsert  *Upsert
+	All     bool     // allows Update and Delete without filters
+	IfMatch []string // Update and Delete: touch only rows with one of these ETags; nil: any
+	Return  Columns  // the zero value returns nothing
+	ETag    bool     // answer the ETag of the one row that is returned
+	// MinAffected and MaxAffected bound the rows that are touched; MaxAffected
+	// negative: no bound.
+	MinAffected, MaxAffected int64
+	MaxBytes                 int64 // of what is returned
+	Keep                     Keep
 }
 
 // Upsert resolves rows that collide on a unique key.
@@ -55,6 +61,7 @@ type Upsert struct {
 type Keep struct {
 	Principal string
 	Key       string
+	Operation int // the mutation's place in its transaction, from 0
 }
 
 // Operations lists everything that m may do to its table: an upsert that merges
@@ -65,6 +72,9 @@ func (m Mutation) Operations() []catalog.Operation {
 	}
 	return []catalog.Operation{m.Op}
 }
+
+// Target names what m writes to, as records show it.
+func (m Mutation) Target() string { return m.Table.QualifiedName() }
 
 // Row is one JSON object of a request: its members' names in the order they
 // came, and its text.
@@ -82,6 +92,7 @@ type Query struct {
 	Limit   int64
 	Offset  int64
 	Total   bool // count all rows that match
+	ETag    bool // answer the ETag of the one row that is returned
 	// MaxBytes bounds the text of all rows together.
 	MaxBytes int64
 }
@@ -117,6 +128,7 @@ const (
 	NoConflictKey  Code = "no_conflict_key" // an upsert without a unique key to collide on
 	NotInColumns   Code = "not_in_columns"  // a member beside the listed columns
 	NotJSON        Code = "not_json"        // a path into a column of another type
+	MixedRows      Code = "mixed_rows"      // a bound on rows that several statements insert
 	NamedTwice     Code = "malformed_query" // two members of one name
 )
 
@@ -146,25 +158,30 @@ func (b *builder) param(value any) string {
 func (b *builder) statement() Statement { return Statement{SQL: b.String(), Args: b.args} }
 
 // Build returns the statements of m, to be run in order in one transaction that
-// has passed the fence for key. Each raises FG002 if a row it touched lies
-// outside key, and FG004 past MaxAffected.
-func Build(m Mutation, key lease.Key) ([]Statement, error) {
+// has passed the fence for claims. Each raises FG002 if a row it touched is
+// covered by none of their keys, and FG004 or FG008 if it touched too many or
+// too few.
+func Build(m Mutation, claims []lease.Claim) ([]Statement, error) {
 	if err := checkColumns(m); err != nil {
 		return nil, err
 	}
 	switch m.Op {
 	case catalog.Insert:
-		return buildInserts(m, key)
+		return buildInserts(m, claims)
 	case catalog.Update:
-		return buildUpdate(m, key)
+		return buildUpdate(m, claims)
 	case catalog.Delete:
-		return buildDelete(m, key)
+		return buildDelete(m, claims)
 	}
 	return nil, fmt.Errorf("no statement for operation %q", m.Op)
 }
 
 func checkColumns(m Mutation) error {
-	for _, row := range m.Rows {
+	rows := m.Rows
+	if m.Increment != nil {
+		rows = append(slices.Clone(rows), *m.Increment)
+	}
+	for _, row := range rows {
 		for _, name := range row.Names {
 			if err := known(m.Table, name, ""); err != nil {
 				return err

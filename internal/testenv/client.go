@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -91,7 +92,7 @@ func (g *Gateway) Try(t testing.TB, ctx context.Context, q Request) (Response, e
 	for name, values := range q.Header {
 		req.Header[name] = values
 	}
-	if _, given := req.Header["Content-Type"]; !given && (q.Method == http.MethodPost || q.Method == http.MethodPatch) {
+	if _, given := req.Header["Content-Type"]; !given && slices.Contains([]string{http.MethodPost, http.MethodPatch, http.MethodPut}, q.Method) {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	resp, err := http.DefaultClient.Do(req)
@@ -196,4 +197,12 @@ func (g *Gateway) TryAcquire(t testing.TB, key string, ttlMS int) Response {
 func (g *Gateway) Patch(t testing.TB, l Lease, query, row string) Response {
 	t.Helper()
 	return g.Do(t, Request{Method: http.MethodPatch, Path: "/rest/" + query, Header: l.Header(), Body: row})
+}
+
+// Release gives a lease back.
+func (g *Gateway) Release(t testing.TB, l Lease) {
+	t.Helper()
+	if answer := g.Do(t, Request{Method: http.MethodPost, Path: "/v1/leases/release", Body: l.Claim()}); answer.Status != http.StatusOK {
+		t.Fatalf("releasing %q: %d %s", l.Key, answer.Status, answer.Body)
+	}
 }
