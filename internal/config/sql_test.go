@@ -85,7 +85,7 @@ func TestATextThatIsNotOneStatementIsRefused(t *testing.T) {
 		"SELECT $1":                          "a parameter by number",
 		"SELECT\n'a\nb":                      "in its line 2, a string that does not end",
 		"E'a\\'":                             "a string that does not end",
-		"E'a'\n'b":                           "a string that does not end",
+		"E'a'\n'b":                           "in its line 1, a string that does not end",
 		"'a''":                               "a string that does not end",
 		`"a`:                                 "a quoted name that does not end",
 		"SELECT\n\n $a$ $b$ $a\n":            "in its line 3, a string in dollars that does not end",
