@@ -86,9 +86,9 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger) (_ *house,
 }
 
 func (h *house) wire(ctx context.Context, cfg *config.Config) (_ http.Handler, err error) {
-	h.tables, err = catalog.Open(ctx, h.pools.marks, cfg.Schemas, tableSpecs(cfg.Tables))
+	h.tables, err = catalog.Open(ctx, h.pools.marks, specs(cfg))
 	if err != nil {
-		return nil, fmt.Errorf("reading the protected tables: %w", err)
+		return nil, fmt.Errorf("reading the protected tables, statements and functions: %w", err)
 	}
 	h.store = redislock.New(h.redis, cfg.Redis.KeyPrefix)
 	h.audit = audit.NewWriter(h.pools.audit, instanceName())
@@ -297,17 +297,6 @@ func (d deadline) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 		defer cancel()
 		return next(ctx, cmds)
 	}
-}
-
-func tableSpecs(tables []config.Table) []catalog.Spec {
-	specs := make([]catalog.Spec, len(tables))
-	for i, t := range tables {
-		specs[i] = catalog.Spec{Schema: t.Schema, Name: t.Name, Lock: t.Lock}
-		for _, op := range t.Operations {
-			specs[i].Operations = append(specs[i].Operations, catalog.Operation(op))
-		}
-	}
-	return specs
 }
 
 func instanceName() string {

@@ -1,9 +1,11 @@
 // Package catalog knows what the protected tables look like: their columns and
 // types as PostgreSQL's own catalog has them, joined with the configured lock
-// template and operations.
+// template and operations. It knows the registered statements and the exposed
+// functions in the same way.
 //
 // A Snapshot is immutable; a newer one replaces it whole. It never says that a
-// table is there just because a request names it: only configured tables exist.
+// table or function is there just because a request names it: only what is
+// configured exists.
 package catalog
 
 import (
@@ -15,6 +17,14 @@ import (
 
 // ErrUnknownTable says that no such table is configured.
 var ErrUnknownTable = errors.New("no such table is configured")
+
+// Specs is what the configuration says about all that can be reached. The first
+// of Schemas is the one of requests that name none.
+type Specs struct {
+	Schemas  []string
+	Tables   []Spec
+	Routines []RoutineSpec
+}
 
 // Operation is one thing that can be done to a table.
 type Operation string
@@ -33,6 +43,9 @@ type Spec struct {
 	Name       string
 	Lock       lease.Template
 	Operations []Operation
+	// FenceColumn keeps the token of a row's last write: a bigint that nothing
+	// else sets. "": there is none.
+	FenceColumn string
 }
 
 // Table is one protected table as it was when the snapshot was taken.
@@ -79,22 +92,32 @@ func (t *Table) Column(name string) (Column, bool) {
 	return t.Columns[i], true
 }
 
-// Snapshot is all configured tables.
+// LockTemplate returns Lock.
+func (t *Table) LockTemplate() lease.Template { return t.Lock }
+
+// Snapshot is all configured tables and routines.
 type Snapshot struct {
-	schemas []string
-	tables  map[[2]string]*Table
+	schemas  []string
+	tables   map[[2]string]*Table
+	routines []*Routine
+	byName   map[[2]string]*Routine // by schema, "" of a statement, and name
 }
 
 // Table returns the named table of schema, of the first configured schema if
 // schema is empty, or an error wrapping ErrUnknownTable.
 func (s *Snapshot) Table(schema, name string) (*Table, error) {
-	if schema == "" {
-		schema = s.schemas[0]
-	}
+	schema = s.schemaOf(schema)
 	if t, ok := s.tables[[2]string{schema, name}]; ok {
 		return t, nil
 	}
 	return nil, fmt.Errorf("%w: %q in schema %q", ErrUnknownTable, name, schema)
+}
+
+func (s *Snapshot) schemaOf(schema string) string {
+	if schema == "" {
+		return s.schemas[0]
+	}
+	return schema
 }
 
 // HasSchema reports whether schema is one of the configured ones.

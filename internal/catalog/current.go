@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// Catalog keeps the current snapshot and replaces it when tables have changed.
+// Catalog keeps the current snapshot and replaces it when tables or routines
+// have changed.
 // Safe for concurrent use.
 type Catalog struct {
 	db      Querier
-	schemas []string
-	specs   []Spec
+	specs   Specs
 	current atomic.Pointer[Snapshot]
 
 	mu     sync.Mutex
@@ -23,23 +23,23 @@ type Catalog struct {
 // over and over.
 const refreshPause = time.Second
 
-// Open loads the configured tables and keeps them.
-func Open(ctx context.Context, db Querier, schemas []string, specs []Spec) (*Catalog, error) {
-	c := &Catalog{db: db, schemas: schemas, specs: specs}
+// Open loads what is configured and keeps it.
+func Open(ctx context.Context, db Querier, specs Specs) (*Catalog, error) {
+	c := &Catalog{db: db, specs: specs}
 	return c, c.Refresh(ctx)
 }
 
-// Snapshot returns the tables as they were when they were last loaded.
+// Snapshot returns tables and routines as they were when they were last loaded.
 func (c *Catalog) Snapshot() *Snapshot { return c.current.Load() }
 
-// Refresh loads the tables anew. On an error the former snapshot stays.
+// Refresh loads everything anew. On an error the former snapshot stays.
 func (c *Catalog) Refresh(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.load(ctx)
 }
 
-// Follow reports whether the tables may have changed since seen, loading them
+// Follow reports whether anything may have changed since seen, loading it
 // anew if seen is the current snapshot and is not fresh.
 func (c *Catalog) Follow(ctx context.Context, seen *Snapshot) (bool, error) {
 	c.mu.Lock()
@@ -55,7 +55,7 @@ func (c *Catalog) Follow(ctx context.Context, seen *Snapshot) (bool, error) {
 
 func (c *Catalog) load(ctx context.Context) error {
 	c.loaded = time.Now() // also of a failed attempt
-	snapshot, err := Load(ctx, c.db, c.schemas, c.specs)
+	snapshot, err := Load(ctx, c.db, c.specs)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/fencegate/fencegate/internal/lease"
 )
 
 // Querier is what Load asks: a connection, a pool or a transaction.
@@ -14,12 +16,13 @@ type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// Load reads the configured tables from the database. It reports every table
-// that can't be protected as configured, not only the first.
-func Load(ctx context.Context, db Querier, schemas []string, specs []Spec) (*Snapshot, error) {
-	snapshot := &Snapshot{schemas: schemas, tables: make(map[[2]string]*Table, len(specs))}
+// Load reads the configured tables and routines from the database. It reports
+// every one that can't be served as configured, not only the first.
+func Load(ctx context.Context, db Querier, specs Specs) (*Snapshot, error) {
+	snapshot := &Snapshot{schemas: specs.Schemas,
+		tables: make(map[[2]string]*Table, len(specs.Tables)), byName: make(map[[2]string]*Routine, len(specs.Routines))}
 	var faults []error
-	for _, spec := range specs {
+	for _, spec := range specs.Tables {
 		table, err := loadTable(ctx, db, spec)
 		if err != nil {
 			faults = append(faults, fmt.Errorf("table %q.%q: %w", spec.Schema, spec.Name, err))
@@ -28,7 +31,16 @@ func Load(ctx context.Context, db Querier, schemas []string, specs []Spec) (*Sna
 		snapshot.tables[[2]string{spec.Schema, spec.Name}] = table
 	}
 	if len(faults) == 0 {
-		faults = append(faults, checkOverlaps(ctx, db, specs))
+		faults = append(faults, checkOverlaps(ctx, db, specs.Tables))
+	}
+	for _, spec := range specs.Routines {
+		routine, err := loadRoutine(ctx, db, spec)
+		if err != nil {
+			faults = append(faults, spec.Blame(err))
+			continue
+		}
+		snapshot.routines = append(snapshot.routines, routine)
+		snapshot.byName[[2]string{spec.Schema, spec.Name}] = routine
 	}
 	return snapshot, errors.Join(faults...)
 }
@@ -36,34 +48,21 @@ func Load(ctx context.Context, db Querier, schemas []string, specs []Spec) (*Sna
 // unreachable are schemas that no configuration can open.
 var unreachable = []string{"fencegate", "pg_catalog", "information_schema", "pg_toast"}
 
+var errUnreachable = errors.New("the gateway's own schema and PostgreSQL's can't be reached through the gateway")
+
 func loadTable(ctx context.Context, db Querier, spec Spec) (*Table, error) {
 	if slices.Contains(unreachable, spec.Schema) {
-		return nil, errors.New("the gateway's own schema and PostgreSQL's can't be reached through the gateway")
+		return nil, errUnreachable
 	}
-	// format_type with typmod -1 spells a type so that no length is implied,
-	// even for bpchar and bit. Domains are rendered by what they are made of.
 	const query = `
 		SELECT a.attname,
-		       format_type(a.atttypid, -1),
-		       CASE
-		         WHEN b.typtype = 'e' THEN 'plain'
-		         WHEN b.oid IN ('int2'::regtype, 'int4'::regtype, 'int8'::regtype, 'text'::regtype,
-		                        'varchar'::regtype, 'bpchar'::regtype, 'uuid'::regtype, 'bool'::regtype) THEN 'plain'
-		         WHEN b.oid = 'date'::regtype THEN 'date'
-		         ELSE ''
-		       END,
-		       format_type(b.oid, -1),
+		       ` + typeColumns + `,
 		       a.attgenerated <> ''
 		  FROM pg_catalog.pg_class AS c
 		  JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
 		  JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-		 CROSS JOIN LATERAL (
-		         WITH RECURSIVE made AS (
-		           SELECT t.oid, t.typtype, t.typbasetype FROM pg_catalog.pg_type AS t WHERE t.oid = a.atttypid
-		           UNION ALL
-		           SELECT t.oid, t.typtype, t.typbasetype FROM made
-		             JOIN pg_catalog.pg_type AS t ON made.typtype = 'd' AND t.oid = made.typbasetype)
-		         SELECT oid, typtype FROM made WHERE typtype <> 'd') AS b
+		  JOIN pg_catalog.pg_type AS typ ON typ.oid = a.atttypid
+		` + typeBase + `
 		 WHERE n.nspname = $1
 		   AND c.relname = $2
 		   AND c.relkind IN ('r', 'p', 'v', 'f')
@@ -84,7 +83,10 @@ func loadTable(ctx context.Context, db Querier, spec Spec) (*Table, error) {
 	for i, column := range columns {
 		table.byName[column.Name] = i
 	}
-	return table, table.checkTemplate()
+	if err := checkTemplate(table.Lock, "column", table.Column); err != nil {
+		return nil, err
+	}
+	return table, table.checkFenceColumn(ctx, db)
 }
 
 func loadPrimaryKey(ctx context.Context, db Querier, spec Spec) ([]string, error) {
@@ -106,15 +108,17 @@ func loadPrimaryKey(ctx context.Context, db Querier, spec Spec) ([]string, error
 	return names, nil
 }
 
-func (t *Table) checkTemplate() error {
-	for _, name := range t.Lock.Columns {
-		column, ok := t.Column(name)
+// checkTemplate checks that a lock key can be rendered from what its template
+// names, the columns of a table or the parameters of a routine.
+func checkTemplate(lock lease.Template, what string, find func(name string) (Column, bool)) error {
+	for _, name := range lock.Columns {
+		column, ok := find(name)
 		if !ok {
-			return fmt.Errorf("lock template %q: there is no column %q", t.Lock, name)
+			return fmt.Errorf("lock template %q: there is no %s %q", lock, what, name)
 		}
 		if column.Kind == "" {
-			return fmt.Errorf("lock template %q: column %q is %s; only integer, text, uuid, boolean, date and enum columns can be part of a lock key",
-				t.Lock, name, column.Type)
+			return fmt.Errorf("lock template %q: %s %q is %s; only integer, text, uuid, boolean, date and enum %ss can be part of a lock key",
+				lock, what, name, column.Type, what)
 		}
 	}
 	return nil

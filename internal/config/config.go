@@ -40,11 +40,16 @@ type Config struct {
 	// Log says what is logged and how.
 	Log Log `yaml:"log"`
 	// Schemas are the schemas a request may name; the first is the one used
-	// when it names none. Default: the schemas of Tables, each once, in order.
-	// 1 or more names of 1 to 63 bytes.
+	// when it names none. Default: the schemas of Tables, then of Functions,
+	// each once, in order. 1 or more names of 1 to 63 bytes.
 	Schemas []string `yaml:"schemas"`
 	// Tables are the tables served. No default; 1 or more.
 	Tables []Table `yaml:"tables"`
+	// Statements are the registered statements. Default none.
+	Statements []Statement `yaml:"statements,omitempty"`
+	// Functions are the functions of the database that may be called. Default
+	// none.
+	Functions []Function `yaml:"functions,omitempty"`
 }
 
 // Database is the PostgreSQL server that holds the tables.

@@ -80,9 +80,21 @@ func (d *decoder) value(n ast.Node, path string, into any) bool {
 	case *Table:
 		d.table(n, path, p)
 		return true
+	case *Statement:
+		d.statement(n, path, p)
+		return true
+	case *Function:
+		d.function(n, path, p)
+		return true
 	case *nameForm:
 		d.name(n, path, p)
 		return true
+	case *lockForm:
+		return d.lock(n, path, p)
+	case *sqlForm:
+		return d.sql(n, path, p)
+	case *[]Param:
+		return d.params(n, path, p)
 	case *time.Duration:
 		return d.duration(n, path, p)
 	case *ByteSize:

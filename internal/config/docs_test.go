@@ -54,8 +54,12 @@ func TestTheDocumentationHasEveryKeyWithItsDefault(t *testing.T) {
 	t.Parallel()
 	doc := read(t, "../../docs/configuration.md")
 	all := scalars("", reflect.ValueOf(*defaults()))
-	for _, key := range keysOf(reflect.TypeFor[tableForm]()) {
-		all = append(all, scalar{"tables", key, ""})
+	for section, form := range map[string]reflect.Type{
+		"tables": reflect.TypeFor[tableForm](), "statements": reflect.TypeFor[statementForm](), "functions": reflect.TypeFor[functionForm](),
+	} {
+		for _, key := range keysOf(form) {
+			all = append(all, scalar{section, key, ""})
+		}
 	}
 	for _, s := range all {
 		part := sectionOf(doc, s.section)
@@ -86,6 +90,7 @@ func TestTheExampleHasEveryKeyAndItsDefaults(t *testing.T) {
 	c := mustLoad(t, Example())
 	want := *defaults()
 	want.Auth, want.Schemas, want.Tables = c.Auth, c.Schemas, c.Tables
+	want.Statements, want.Functions = c.Statements, c.Functions
 	want.Database.URL, want.Redis.URL = c.Database.URL, c.Redis.URL
 	if !reflect.DeepEqual(*c, want) {
 		t.Errorf("the example is %+v\nwant %+v", *c, want)

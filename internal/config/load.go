@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -88,11 +89,15 @@ func (c *Config) fillSchemas(r *report) {
 	if _, written := r.places["schemas"]; written {
 		return
 	}
-	seen := map[string]bool{}
-	for _, t := range c.Tables {
-		if !seen[t.Schema] {
-			seen[t.Schema] = true
-			c.Schemas = append(c.Schemas, t.Schema)
+	add := func(schema string) {
+		if !slices.Contains(c.Schemas, schema) {
+			c.Schemas = append(c.Schemas, schema)
 		}
+	}
+	for _, t := range c.Tables {
+		add(t.Schema)
+	}
+	for _, f := range c.Functions {
+		add(f.Schema)
 	}
 }

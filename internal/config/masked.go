@@ -2,6 +2,8 @@ package config
 
 import (
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,6 +27,7 @@ func (c *Config) Masked() string {
 	out, err := yaml.MarshalWithOptions(shown,
 		yaml.WithComment(comments),
 		yaml.IndentSequence(true),
+		yaml.UseLiteralStyleIfMultiline(true),
 		yaml.CustomMarshaler(func(d time.Duration) ([]byte, error) { return []byte(brief(d)), nil }),
 	)
 	if err != nil {
@@ -42,12 +45,67 @@ func (t Table) MarshalYAML() (any, error) {
 		Name       any      `yaml:"name"`
 		Lock       string   `yaml:"lock"`
 		Operations []string `yaml:"operations,flow"`
-	}{t.Schema + "." + t.Name, t.Lock.String(), t.Operations}
-	if !isPlainName(t.Schema) || !isPlainName(t.Name) {
-		form.Name = nameForm{t.Schema, t.Name}
+		Fence      any      `yaml:"fence_column,omitempty"`
+	}{written(t.Schema, t.Name), t.Lock.String(), t.Operations, nil}
+	if t.FenceColumn != "" {
+		form.Fence = shown(t.FenceColumn)
 	}
 	return form, nil
 }
+
+// MarshalYAML returns the statement as a file would write it.
+func (s Statement) MarshalYAML() (any, error) {
+	form := struct {
+		Name       string        `yaml:"name"`
+		SQL        any           `yaml:"sql"`
+		Params     yaml.MapSlice `yaml:"params,omitempty"`
+		Lock       string        `yaml:"lock"`
+		ExpectRows *int          `yaml:"expect_rows,omitempty"`
+	}{Name: s.Name, SQL: shown(s.SQL), Lock: s.Lock.String()}
+	for _, p := range s.Params {
+		form.Params = append(form.Params, yaml.MapItem{Key: p.Name, Value: shown(p.Type)})
+	}
+	if s.ExpectRows != AnyRows {
+		form.ExpectRows = &s.ExpectRows
+	}
+	return form, nil
+}
+
+// MarshalYAML returns the function as a file would write it.
+func (f Function) MarshalYAML() (any, error) {
+	return struct {
+		Name any    `yaml:"name"`
+		Lock string `yaml:"lock"`
+	}{written(f.Schema, f.Name), f.Lock.String()}, nil
+}
+
+// written is a name as a file writes it.
+func written(schema, name string) any {
+	if isPlainName(schema) && isPlainName(name) {
+		return schema + "." + name
+	}
+	return struct {
+		Schema any `yaml:"schema"`
+		Name   any `yaml:"name"`
+	}{shown(schema), shown(name)}
+}
+
+// odd is what a block of lines does not keep.
+var odd = regexp.MustCompile(`^\s|[ \t]\n|[ \t]$|[^\t\n\x{20}-\x{10FFFF}]|[\x{7F}-\x{A0}\x{2028}\x{2029}\x{FEFF}]`)
+
+// shown is text in the form that reads back the same.
+func shown(s string) any {
+	if odd.MatchString(s) {
+		return quoted(s)
+	}
+	return s
+}
+
+// quoted is text that shows in double quotes.
+type quoted string
+
+// MarshalYAML returns the text in double quotes.
+func (q quoted) MarshalYAML() ([]byte, error) { return []byte(strconv.Quote(string(q))), nil }
 
 // brief is a duration without the zeros that time.Duration.String adds to whole
 // hours and minutes.

@@ -36,7 +36,13 @@ type Table struct {
 	// Operations are the operations allowed, in the order of the constants.
 	// Default: all four; 1 to 4.
 	Operations []string
+	// FenceColumn is the column that keeps the token of a row's last write, case
+	// kept. Default "", none; 1 to 63 bytes, none of Lock's.
+	FenceColumn string
 }
+
+// lockForm is a lock template as the file writes it.
+type lockForm struct{ lease.Template }
 
 // Allows reports whether the table may be used for operation.
 func (t Table) Allows(operation string) bool {
@@ -49,11 +55,12 @@ func operations() []string { return []string{Select, Insert, Update, Delete} }
 // tableForm is a table as the file writes it.
 type tableForm struct {
 	Name       nameForm `yaml:"name"`
-	Lock       string   `yaml:"lock"`
+	Lock       lockForm `yaml:"lock"`
 	Operations []string `yaml:"operations,flow"`
+	Fence      string   `yaml:"fence_column"`
 }
 
-// nameForm is the name of a table as the file writes it when the plain
+// nameForm is the name of a table or function as the file writes it when the plain
 // "schema.name" can't carry it.
 type nameForm struct {
 	Schema string `yaml:"schema"`
@@ -68,21 +75,25 @@ func (d *decoder) table(n ast.Node, path string, t *Table) {
 	}
 	d.require(path, "name", "lock")
 	t.Schema, t.Name = form.Name.Schema, form.Name.Name
-	t.Operations = form.Operations
+	t.Lock, t.Operations, t.FenceColumn = form.Lock.Template, form.Operations, form.Fence
 	if _, written := d.places[path+".operations"]; !written {
 		t.Operations = operations()
 	}
-	if d.bad[path+".lock"] {
-		return
-	}
-	lock, err := lease.ParseTemplate(form.Lock)
-	if err != nil {
-		d.reject(path+".lock", "%v", err)
-	}
-	t.Lock = lock
 }
 
-// name reads the name of a table, plain or as a mapping.
+func (d *decoder) lock(n ast.Node, path string, form *lockForm) bool {
+	var text string
+	if !d.value(n, path, &text) {
+		return false
+	}
+	var err error
+	if form.Template, err = lease.ParseTemplate(text); err != nil {
+		d.reject(path, "%v", err)
+	}
+	return err == nil
+}
+
+// name reads the name of a table or function, plain or as a mapping.
 func (d *decoder) name(n ast.Node, path string, name *nameForm) {
 	if _, mapping := n.(ast.MapNode); mapping {
 		type plain nameForm

@@ -14,7 +14,8 @@ func (c *Config) checkTables(r *report) {
 	for i := range c.Tables {
 		t, path := &c.Tables[i], fmt.Sprintf("tables[%d]", i)
 		t.checkOperations(path+".operations", r)
-		if !t.checkName(path+".name", r) {
+		t.checkFenceColumn(path+".fence_column", r)
+		if !checkName(t.Schema, t.Name, "table", path+".name", r) {
 			continue
 		}
 		name := [2]string{t.Schema, t.Name}
@@ -26,8 +27,9 @@ func (c *Config) checkTables(r *report) {
 	}
 }
 
-// checkName reports whether the table has a name to compare with others.
-func (t *Table) checkName(path string, r *report) bool {
+// checkName reports whether a table or function has a name to compare with
+// others.
+func checkName(schema, name, what, path string, r *report) bool {
 	for _, p := range []string{path, path + ".schema", path + ".name"} {
 		if r.bad[p] {
 			return false
@@ -36,15 +38,26 @@ func (t *Table) checkName(path string, r *report) bool {
 	if r.bad[strings.TrimSuffix(path, ".name")] {
 		return false
 	}
-	if fault := nameFault(t.Schema); fault != "" {
+	if fault := nameFault(schema); fault != "" {
 		r.reject(path, "the schema %s", fault)
 		return false
 	}
-	if fault := nameFault(t.Name); fault != "" {
-		r.reject(path, "the table's name %s", fault)
+	if fault := nameFault(name); fault != "" {
+		r.reject(path, "the %s's name %s", what, fault)
 		return false
 	}
 	return true
+}
+
+func (t *Table) checkFenceColumn(path string, r *report) {
+	if _, written := r.places[path]; !written || r.bad[path] {
+		return
+	}
+	if fault := nameFault(t.FenceColumn); fault != "" {
+		r.reject(path, "the column's name %s", fault)
+	} else if slices.Contains(t.Lock.Columns, t.FenceColumn) {
+		r.reject(path, "%s is part of the lock template: it changes with every write", t.FenceColumn)
+	}
 }
 
 // checkOperations also puts the operations into their canonical order.
@@ -74,7 +87,7 @@ func (c *Config) checkSchemas(r *report) {
 		return
 	}
 	if len(c.Schemas) == 0 {
-		r.reject("schemas", "is empty; leave the key out to use the schemas of the tables")
+		r.reject("schemas", "is empty; leave the key out to use the schemas of the tables and functions")
 		return
 	}
 	for i, schema := range c.Schemas {
@@ -88,11 +101,17 @@ func (c *Config) checkSchemas(r *report) {
 	c.checkReach(r)
 }
 
-// checkReach reports tables that no request could name.
+// checkReach reports tables and functions that no request could name.
 func (c *Config) checkReach(r *report) {
-	for i, t := range c.Tables {
-		if t.Schema != "" && !slices.Contains(c.Schemas, t.Schema) {
-			r.reject(fmt.Sprintf("tables[%d].name", i), "the schema %s isn't listed in schemas", t.Schema)
+	reach := func(path, schema string) {
+		if schema != "" && !slices.Contains(c.Schemas, schema) {
+			r.reject(path, "the schema %s isn't listed in schemas", schema)
 		}
+	}
+	for i, t := range c.Tables {
+		reach(fmt.Sprintf("tables[%d].name", i), t.Schema)
+	}
+	for i, f := range c.Functions {
+		reach(fmt.Sprintf("functions[%d].name", i), f.Schema)
 	}
 }

@@ -17,6 +17,7 @@ func (c *Config) validate(r *report) {
 	c.checkOrder(r)
 	c.checkChoices(r)
 	c.checkTables(r)
+	c.checkRoutines(r)
 	c.checkSchemas(r)
 }
 

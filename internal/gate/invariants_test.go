@@ -38,10 +38,10 @@ func newShelf(t *testing.T, options ...func(*Config)) *shelf {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tables, err := catalog.Load(t.Context(), w.pool, []string{"public"}, []catalog.Spec{{
+	tables, err := catalog.Load(t.Context(), w.pool, catalog.Specs{Schemas: []string{"public"}, Tables: []catalog.Spec{{
 		Schema: "public", Name: "item", Lock: template,
 		Operations: []catalog.Operation{catalog.Select, catalog.Insert, catalog.Update, catalog.Delete},
-	}})
+	}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func load(t tester, db catalog.Querier, name, lock string) *catalog.Table {
 func loadWith(t tester, db catalog.Querier, name string, lock lease.Template) *catalog.Table {
 	t.Helper()
 	spec := catalog.Spec{Schema: "public", Name: name, Lock: lock}
-	snapshot, err := catalog.Load(t.Context(), db, []string{"public"}, []catalog.Spec{spec})
+	snapshot, err := catalog.Load(t.Context(), db, catalog.Specs{Schemas: []string{"public"}, Tables: []catalog.Spec{spec}})
 	if err != nil {
 		t.Fatal(err)
 	}

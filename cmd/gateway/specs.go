@@ -1,0 +1,43 @@
+package main
+
+import (
+	"github.com/fencegate/fencegate/internal/catalog"
+	"github.com/fencegate/fencegate/internal/config"
+)
+
+// specs is what the configuration says about all that can be reached.
+func specs(cfg *config.Config) catalog.Specs {
+	return catalog.Specs{Schemas: cfg.Schemas, Tables: tableSpecs(cfg.Tables),
+		Routines: append(statementSpecs(cfg.Statements), functionSpecs(cfg.Functions)...)}
+}
+
+func tableSpecs(tables []config.Table) []catalog.Spec {
+	specs := make([]catalog.Spec, len(tables))
+	for i, t := range tables {
+		specs[i] = catalog.Spec{Schema: t.Schema, Name: t.Name, Lock: t.Lock, FenceColumn: t.FenceColumn}
+		for _, op := range t.Operations {
+			specs[i].Operations = append(specs[i].Operations, catalog.Operation(op))
+		}
+	}
+	return specs
+}
+
+func statementSpecs(statements []config.Statement) []catalog.RoutineSpec {
+	specs := make([]catalog.RoutineSpec, len(statements))
+	for i, s := range statements {
+		specs[i] = catalog.RoutineSpec{Name: s.Name, Lock: s.Lock, Text: s.Text, Uses: s.Uses,
+			Expect: int64(s.ExpectRows), Place: s.Place, Line: s.Line}
+		for _, p := range s.Params {
+			specs[i].Declared = append(specs[i].Declared, catalog.ParamSpec(p))
+		}
+	}
+	return specs
+}
+
+func functionSpecs(functions []config.Function) []catalog.RoutineSpec {
+	specs := make([]catalog.RoutineSpec, len(functions))
+	for i, f := range functions {
+		specs[i] = catalog.RoutineSpec{Schema: f.Schema, Name: f.Name, Lock: f.Lock, Expect: config.AnyRows, Place: f.Place}
+	}
+	return specs
+}

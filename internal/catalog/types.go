@@ -1,0 +1,25 @@
+package catalog
+
+// The queries that read types join pg_type as typ, and typeBase behind it.
+
+// typeColumns are the Type, Kind and KeyType of a column or parameter.
+// format_type with typmod -1 spells a type so that no length is implied, even
+// for bpchar and bit. Domains are rendered by what they are made of.
+const typeColumns = `format_type(typ.oid, -1),
+		       CASE
+		         WHEN b.typtype = 'e' THEN 'plain'
+		         WHEN b.oid IN ('int2'::regtype, 'int4'::regtype, 'int8'::regtype, 'text'::regtype,
+		                        'varchar'::regtype, 'bpchar'::regtype, 'uuid'::regtype, 'bool'::regtype) THEN 'plain'
+		         WHEN b.oid = 'date'::regtype THEN 'date'
+		         ELSE ''
+		       END,
+		       format_type(b.oid, -1)`
+
+// typeBase is b: typ, or what it is made of if that is a domain.
+const typeBase = `CROSS JOIN LATERAL (
+		         WITH RECURSIVE made AS (
+		           SELECT typ.oid, typ.typtype, typ.typbasetype
+		           UNION ALL
+		           SELECT t.oid, t.typtype, t.typbasetype FROM made
+		             JOIN pg_catalog.pg_type AS t ON made.typtype = 'd' AND t.oid = made.typbasetype)
+		         SELECT oid, typtype FROM made WHERE typtype <> 'd') AS b`
