@@ -19,7 +19,7 @@ demo: deps build ## Play the story of a paused worker
 	@$(BIN) demo
 
 .PHONY: test
-test: deps check ## Run every check and test, against real servers
+test: deps-test check ## Run every check and test, against real servers
 	$(GO) run ./test/stack -- $(GO) test -race -count=1 ./...
 
 .PHONY: bench
@@ -45,3 +45,7 @@ check: ## Formatting, vet, and that generated code is up to date
 .PHONY: deps
 deps:
 	@scripts/deps.sh
+
+.PHONY: deps-test
+deps-test:
+	@scripts/deps.sh postgres redis node

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Makes sure that the programs which `gateway dev` and the tests start are on
-# this machine: the PostgreSQL server and Redis. Names may be given:
+# this machine: the PostgreSQL server and Redis; and for the tests Node.js with
+# npm, which run the stock JavaScript client. Names may be given:
 #
-#   scripts/deps.sh [postgres] [redis]      (default: both)
+#   scripts/deps.sh [postgres] [redis] [node]      (default: postgres redis)
 #
 # Installs what is missing on Debian and Ubuntu, as root or by `sudo` without a
 # password, and leaves no service running. Elsewhere, says what to install and
@@ -38,6 +39,14 @@ have_redis() {
   return 1
 }
 
+# Below 18 a Node.js can't run the tests of test/interop.
+have_node() {
+  local version
+  command -v npm >/dev/null && version=$(node --version 2>/dev/null) || return 1
+  version=${version#v}
+  ((${version%%.*} >= 18))
+}
+
 # packages MANAGER prints its names for what is missing.
 packages() {
   local need names=()
@@ -47,6 +56,8 @@ packages() {
       *:postgres) names+=(postgresql) ;;
       apt-get:redis) names+=(redis-server) ;;
       *:redis) names+=(redis) ;;
+      brew:node) names+=(node) ;;
+      *:node) names+=(nodejs npm) ;;
     esac
   done
   echo "${names[*]}"
@@ -60,7 +71,7 @@ give_up() {
       exit 1
     fi
   done
-  echo "deps: missing ${missing[*]}: install the server programs of PostgreSQL and Redis" >&2
+  echo "deps: missing ${missing[*]}: install PostgreSQL with its server programs, Redis and, for the tests, Node.js 18 or newer with npm" >&2
   exit 1
 }
 
@@ -71,11 +82,19 @@ apt() {
     apt-get -qq -o DPkg::Lock::Timeout=120 "$@" >>"$log" 2>&1 9<&-
 }
 
-# leave_stopped UNIT... undoes that packages start and enable their services:
-# only the programs are wanted here.
+# leave_stopped undoes that packages start and enable their services: only the
+# programs are wanted here.
 leave_stopped() {
   [[ -d /run/systemd/system ]] || return 0
-  "${root[@]}" systemctl --quiet disable --now "$@" >>"$log" 2>&1 || true
+  local need
+  for need in "${missing[@]}"; do
+    case $need in
+      postgres) need=postgresql ;;
+      redis) need=redis-server ;;
+      *) continue ;;
+    esac
+    "${root[@]}" systemctl --quiet disable --now "$need" >>"$log" 2>&1 || true
+  done
 }
 
 install_debian() {
@@ -93,7 +112,7 @@ install_debian() {
     tail -n 20 "$log" >&2
     give_up "that did not work here"
   fi
-  leave_stopped "${names[@]}"
+  leave_stopped
 }
 
 find_missing() {
@@ -101,8 +120,8 @@ find_missing() {
   local need
   for need in "$@"; do
     case $need in
-      postgres | redis) "have_$need" || missing+=("$need") ;;
-      *) echo "deps: unknown name $need: postgres or redis" >&2 && exit 1 ;;
+      postgres | redis | node) "have_$need" || missing+=("$need") ;;
+      *) echo "deps: unknown name $need: postgres, redis or node" >&2 && exit 1 ;;
     esac
   done
 }
@@ -119,4 +138,4 @@ find_missing "$@"
 ((${#missing[@]} == 0)) && exit 0
 install_debian
 find_missing "$@"
-((${#missing[@]} == 0)) || give_up "installed, but not found"
+((${#missing[@]} == 0)) || give_up "installed, but not found or too old"

@@ -28,7 +28,7 @@ type preferences struct {
 // change what is written.
 func parsePrefer(h http.Header) (preferences, error) {
 	p := preferences{maxAffected: -1}
-	seen := map[string]bool{}
+	seen := map[string]string{}
 	for item := range strings.SplitSeq(strings.Join(h.Values("Prefer"), ","), ",") {
 		item = strings.TrimSpace(item)
 		if item == "" {
@@ -37,10 +37,12 @@ func parsePrefer(h http.Header) (preferences, error) {
 		name, value, _ := strings.Cut(item, "=")
 		name = strings.ToLower(strings.TrimSpace(name))
 		value = strings.Trim(strings.TrimSpace(value), `"`)
-		if seen[name] {
-			return p, badPreference("%s is given twice", name)
+		if before, given := seen[name]; given && before == value {
+			continue // by a client's default headers and again by one of its methods
+		} else if given {
+			return p, badPreference("%s is given twice, as %s and %s", name, before, value)
 		}
-		seen[name] = true
+		seen[name] = value
 		if err := p.set(name, value); err != nil {
 			return p, err
 		}

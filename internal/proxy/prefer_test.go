@@ -26,7 +26,7 @@ func TestPrefer(t *testing.T) {
 		"resolution=replace", "resolution", "resolution=merge-duplicates, resolution=ignore-duplicates",
 		"timezone", "timezone=", "missing=null", "count=planned", "count=estimated", "return=everything", "return",
 		"handling=sloppy", "max-affected=-1", "max-affected=x", "max-affected=", "max-affected", "max-affected=1.5",
-		"max-affected=9223372036854775808", "return=minimal, return=representation", "Return=minimal, return=minimal",
+		"max-affected=9223372036854775808", "return=minimal, return=representation", "max-affected=1, max-affected=3",
 		"handling=strict, respond-async", "respond-async, handling=strict", "handling=strict, wait=10",
 	} {
 		t.Run("Refused/"+prefer, func(t *testing.T) {
@@ -52,18 +52,20 @@ func TestPrefer(t *testing.T) {
 			applied, body, contentRange string
 			status                      int
 		}{
-			"":                                {"", "", "0-2/*", 204},
-			"return=minimal":                  {"return=minimal", "", "0-2/*", 204},
-			"return=headers-only":             {"return=headers-only", "", "0-2/*", 204},
-			"return=representation":           {"return=representation", `[{"more":7},{"more":7},{"more":7}]`, "0-2/*", 200},
-			"Return = representation":         {"return=representation", `[{"more":7},{"more":7},{"more":7}]`, "0-2/*", 200},
-			"count=exact":                     {"count=exact", "", "0-2/3", 204},
-			"max-affected=3,return=minimal":   {"max-affected=3, return=minimal", "", "0-2/*", 204},
-			"handling=strict, count=exact":    {"handling=strict, count=exact", "", "0-2/3", 204},
-			"handling=lenient, respond-async": {"handling=lenient", "", "0-2/*", 204},
-			"respond-async, wait=10":          {"", "", "0-2/*", 204},
-			"missing=default, tx=commit":      {"missing=default, tx=commit", "", "0-2/*", 204},
-			" , return=minimal, , ":           {"return=minimal", "", "0-2/*", 204},
+			"":                                             {"", "", "0-2/*", 204},
+			"return=minimal":                               {"return=minimal", "", "0-2/*", 204},
+			"return=headers-only":                          {"return=headers-only", "", "0-2/*", 204},
+			"return=representation":                        {"return=representation", `[{"more":7},{"more":7},{"more":7}]`, "0-2/*", 200},
+			"Return = representation":                      {"return=representation", `[{"more":7},{"more":7},{"more":7}]`, "0-2/*", 200},
+			"count=exact":                                  {"count=exact", "", "0-2/3", 204},
+			"max-affected=3,return=minimal":                {"max-affected=3, return=minimal", "", "0-2/*", 204},
+			"handling=strict, count=exact":                 {"handling=strict, count=exact", "", "0-2/3", 204},
+			"handling=lenient, respond-async":              {"handling=lenient", "", "0-2/*", 204},
+			"respond-async, wait=10":                       {"", "", "0-2/*", 204},
+			"missing=default, tx=commit":                   {"missing=default, tx=commit", "", "0-2/*", 204},
+			" , return=minimal, , ":                        {"return=minimal", "", "0-2/*", 204},
+			"Return=minimal, return=minimal":               {"return=minimal", "", "0-2/*", 204},
+			"count=exact, return=minimal, count=\"exact\"": {"count=exact, return=minimal", "", "0-2/3", 204},
 		} {
 			answer := g.Do(t, patch(prefer))
 			if answer.Status != c.status || answer.Body != c.body || answer.Header.Get("Preference-Applied") != c.applied ||

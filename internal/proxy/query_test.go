@@ -118,6 +118,8 @@ func TestRead(t *testing.T) {
 	for list, want := range map[string]string{
 		`("a,b")`:              "a,b",
 		`("q\"q")`:             `q"q`,
+		`(q"q,K)`:              `K|q"q`,
+		`(q")`:                 "",
 		`("b\\s")`:             `b\s`,
 		`("")`:                 "",
 		`("(p)",K)`:            "(p)|K",
@@ -410,7 +412,7 @@ var badQueries = map[string]want{
 	"sku=in.(SKU-1))":                       {status: 400, slug: "malformed_query", parameter: "sku"},
 	"sku=in.(%22SKU-1)":                     {status: 400, slug: "malformed_query", parameter: "sku"},
 	"sku=in.(%22SKU-1%22x)":                 {status: 400, slug: "malformed_query", parameter: "sku"},
-	"sku=in.(SKU%22-1)":                     {status: 400, slug: "malformed_query", parameter: "sku"},
+	"sku=in.(%22SKU%22-1%22)":               {status: 400, slug: "malformed_query", parameter: "sku"},
 	"sku=eq(any).SKU-1":                     {status: 400, slug: "malformed_query", parameter: "sku"},
 	"sku=eq(some).{SKU-1}":                  {status: 400, slug: "malformed_query", parameter: "sku"},
 	"sku=eq().SKU-1":                        {status: 400, slug: "malformed_query", parameter: "sku"},

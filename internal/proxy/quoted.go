@@ -31,13 +31,16 @@ func parseList(text string) ([]string, error) {
 	return values, nil
 }
 
+// nextElement reads up to the next comma, or the quoted text that s begins with.
+// Further in, a quote is one of the value's characters: stock clients put quotes
+// around values with commas or parentheses only.
 func nextElement(s string) (value, rest string, err error) {
 	if s[0] != '"' {
 		end := strings.IndexByte(s, ',')
 		if end < 0 {
 			end = len(s)
 		}
-		if strings.ContainsAny(s[:end], `"()`) {
+		if strings.ContainsAny(s[:end], "()") {
 			return "", "", strconv.ErrSyntax
 		}
 		return s[:end], s[end:], nil
