@@ -93,7 +93,7 @@ func (h *house) wire(ctx context.Context, cfg *config.Config) (_ http.Handler, e
 	h.store = redislock.New(h.redis, cfg.Redis.KeyPrefix)
 	h.audit = audit.NewWriter(h.pools.audit, instanceName())
 	h.gate, err = gate.New(gate.Config{
-		Writes: h.pools.writes, Reads: h.pools.reads,
+		Writes: h.pools.writes, Reads: h.pools.reads, Tables: h.tables,
 		Store: h.store, Marks: fence.New(h.pools.marks),
 		Audit: h.audit, Records: audit.NewReader(h.pools.reads),
 		Log: h.log,

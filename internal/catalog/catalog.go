@@ -99,6 +99,7 @@ func (t *Table) LockTemplate() lease.Template { return t.Lock }
 type Snapshot struct {
 	schemas  []string
 	tables   map[[2]string]*Table
+	fenced   []*Table
 	routines []*Routine
 	byName   map[[2]string]*Routine // by schema, "" of a statement, and name
 }
@@ -119,6 +120,10 @@ func (s *Snapshot) schemaOf(schema string) string {
 	}
 	return schema
 }
+
+// Fenced returns the tables with a fence column, in the order of the
+// configuration.
+func (s *Snapshot) Fenced() []*Table { return s.fenced }
 
 // HasSchema reports whether schema is one of the configured ones.
 func (s *Snapshot) HasSchema(schema string) bool {

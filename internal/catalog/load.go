@@ -29,6 +29,9 @@ func Load(ctx context.Context, db Querier, specs Specs) (*Snapshot, error) {
 			continue
 		}
 		snapshot.tables[[2]string{spec.Schema, spec.Name}] = table
+		if spec.FenceColumn != "" {
+			snapshot.fenced = append(snapshot.fenced, table)
+		}
 	}
 	if len(faults) == 0 {
 		faults = append(faults, checkOverlaps(ctx, db, specs.Tables))

@@ -91,16 +91,16 @@ func scanMark(row pgx.CollectableRow) (Mark, error) {
 	return m, err
 }
 
-// Raise grants key to holder under the next token, only if the mark is still
-// the one that was read before the lease was taken; otherwise ErrLostRace, or
-// ErrBlocked while the key is revoked. It waits for the write in flight under
+// Raise grants key to holder under the next token above above, only if the mark
+// is still the one that was read before the lease was taken; otherwise
+// ErrLostRace, or ErrBlocked while the key is revoked. It waits for the write in flight under
 // the old token, at most the connection's lock_timeout (ErrBusy).
-func (m *Marks) Raise(ctx context.Context, claim lease.Claim, g Grantee) (lease.Token, error) {
+func (m *Marks) Raise(ctx context.Context, claim lease.Claim, above lease.Token, g Grantee) (lease.Token, error) {
 	var outcome string
 	var token *lease.Token
 	err := m.pool.QueryRow(ctx,
-		`SELECT outcome, token FROM fencegate.raise_mark($1, $2, $3, $4, $5)`,
-		claim.Key, claim.Holder.Wire(), claim.Token, g.Client, g.Principal,
+		`SELECT outcome, token FROM fencegate.raise_mark($1, $2, $3, $4, $5, $6)`,
+		claim.Key, claim.Holder.Wire(), claim.Token, above, g.Client, g.Principal,
 	).Scan(&outcome, &token)
 	switch {
 	case err != nil:

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fencegate/fencegate/internal/fence"
 	"github.com/fencegate/fencegate/internal/lease"
+	"github.com/fencegate/fencegate/internal/statement"
 )
 
 // maxRaces bounds how often one acquire starts again because another grant of
@@ -64,7 +65,8 @@ type attempt struct {
 	claim lease.Claim // Token: the mark as read, the granted one at the end
 	ttl   time.Duration
 	to    fence.Grantee
-	taken bool // the lease may be ours: it must be given back on failure
+	above lease.Token // the highest token in a fence column of the key's rows
+	taken bool        // the lease may be ours: it must be given back on failure
 }
 
 func (a *attempt) run(ctx context.Context) (Lease, error) {
@@ -97,7 +99,21 @@ func (a *attempt) readMark(ctx context.Context) error {
 		return &Held{Key: a.claim.Key, Wait: mark.Blocked, Reason: "revoked by an operator and blocked"}
 	}
 	a.claim.Token = mark.Token
-	return nil
+	a.above, err = a.gate.highest(ctx, a.claim.Key)
+	return err
+}
+
+// highest returns the highest token that the rows under key have in a fence
+// column; their owners may have fenced them by hand before.
+func (g *Gate) highest(ctx context.Context, key lease.Key) (highest lease.Token, err error) {
+	for _, s := range statement.Highest(g.Tables.Snapshot(), key) {
+		var token lease.Token
+		if err := g.Writes.QueryRow(ctx, s.SQL, s.Args...).Scan(&token); err != nil {
+			return 0, classify(reaching, err)
+		}
+		highest = max(highest, token)
+	}
+	return highest, nil
 }
 
 // takeLease is step 2: the first time take it, only if free; later make sure it
@@ -132,7 +148,7 @@ func (a *attempt) recheck(ctx context.Context) error {
 
 // raiseMark is step 3.
 func (a *attempt) raiseMark(ctx context.Context) error {
-	token, err := a.gate.Marks.Raise(ctx, a.claim, a.to)
+	token, err := a.gate.Marks.Raise(ctx, a.claim, a.above, a.to)
 	switch {
 	case errors.Is(err, fence.ErrBlocked):
 		return &Held{Key: a.claim.Key, Reason: "revoked by an operator and blocked"}

@@ -2,21 +2,27 @@ package gate
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fencegate/fencegate/internal/auth"
 	"github.com/fencegate/fencegate/internal/fence"
+	"github.com/fencegate/fencegate/internal/lease"
 	"github.com/fencegate/fencegate/internal/statement"
 )
 
-// The private SQLSTATE of fencegate.end_trial.
-const stateTrialEnded = "FG009"
+// The private SQLSTATEs of fencegate.end_trial and fencegate.check_row_token.
+const (
+	stateTrialEnded = "FG009"
+	stateRowFenced  = "FG010"
+)
 
 // commit sends the claim of the idempotency key, the fence and the data as one
 // batch without BEGIN: PostgreSQL makes it one transaction, in one round trip,
@@ -42,7 +48,7 @@ func (g *Gate) commit(ctx context.Context, w Write, plan []piece) ([]Rows, error
 		for _, s := range plan {
 			text, err := parts[s.part].add(results)
 			if err != nil {
-				return w.at(s.part, err)
+				return w.at(s.part, rowRefused(w.Claims, err))
 			}
 			texts[s.part] = append(texts[s.part], text...)
 		}
@@ -66,6 +72,29 @@ func (g *Gate) passed(results pgx.BatchResults, w Write) error {
 		return err
 	}
 	return w.Settings.applied(results)
+}
+
+// rowRefused tells a row that was written under a higher token, by its fence
+// column, from other errors.
+func rowRefused(claims []lease.Claim, err error) error {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) || pg.Code != stateRowFenced {
+		return err
+	}
+	var row struct {
+		Key  lease.Key
+		Mark lease.Token `json:",string"`
+	}
+	if err := json.Unmarshal([]byte(pg.Detail), &row); err != nil {
+		return fmt.Errorf("reading the refusal of a row %q: %w", pg.Detail, err)
+	}
+	for _, claim := range claims {
+		if claim.Key == row.Key {
+			return &Refused{Code: fence.StaleToken, Claim: claim, Mark: row.Mark,
+				Detail: fmt.Sprintf("token %s is older than %s, which a row has in its fence column", claim.Token, row.Mark)}
+		}
+	}
+	return err
 }
 
 // trialEnded: a trial that took itself back is what was asked for, and one that

@@ -93,6 +93,9 @@ func classify(at stage, err error) error {
 	if part := (*PartError)(nil); errors.As(err, &part) {
 		return &PartError{Part: part.Part, Err: classify(at, part.Err)}
 	}
+	if refused := (*Refused)(nil); errors.As(err, &refused) {
+		return err
+	}
 	if err == nil || errors.Is(err, fence.ErrRefused) || errors.Is(err, fence.ErrBusy) ||
 		errors.Is(err, ErrKeyReused) || errors.Is(err, ErrKeyBusy) || errors.Is(err, errApplied) {
 		return err

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fencegate/fencegate/internal/audit"
+	"github.com/fencegate/fencegate/internal/catalog"
 	"github.com/fencegate/fencegate/internal/fence"
 	"github.com/fencegate/fencegate/internal/lockclient"
 )
@@ -22,6 +23,7 @@ import (
 type Config struct {
 	Writes  *pgxpool.Pool // like Reads, each connection has met the database (fence.MeetDatabase)
 	Reads   *pgxpool.Pool
+	Tables  *catalog.Catalog
 	Store   lockclient.Store
 	Marks   *fence.Marks
 	Audit   *audit.Writer
@@ -55,7 +57,7 @@ type Gate struct {
 
 // New checks cfg and returns its gate.
 func New(cfg Config) (*Gate, error) {
-	if cfg.Writes == nil || cfg.Reads == nil || cfg.Store == nil || cfg.Marks == nil || cfg.Audit == nil || cfg.Records == nil || cfg.Log == nil {
+	if cfg.Writes == nil || cfg.Reads == nil || cfg.Tables == nil || cfg.Store == nil || cfg.Marks == nil || cfg.Audit == nil || cfg.Records == nil || cfg.Log == nil {
 		return nil, errors.New("gate: a part is missing from its configuration")
 	}
 	t := cfg.Terms

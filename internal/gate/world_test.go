@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fencegate/fencegate/internal/audit"
+	"github.com/fencegate/fencegate/internal/catalog"
 	"github.com/fencegate/fencegate/internal/fence"
 	"github.com/fencegate/fencegate/internal/lease"
 	"github.com/fencegate/fencegate/internal/lockclient/redislock"
@@ -47,8 +48,12 @@ func (w *world) gate(t *testing.T, options ...func(*Config)) *Gate {
 	ended := make(chan struct{})
 	go func() { writer.Run(ctx); close(ended) }()
 	t.Cleanup(func() { stop(); <-ended })
+	tables, err := catalog.Open(t.Context(), w.pool, catalog.Specs{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	cfg := Config{
-		Writes: w.pool, Reads: w.pool, Store: w.store, Marks: fence.New(w.pool), Audit: writer, Records: audit.NewReader(w.pool), Log: slog.New(slog.DiscardHandler),
+		Writes: w.pool, Reads: w.pool, Tables: tables, Store: w.store, Marks: fence.New(w.pool), Audit: writer, Records: audit.NewReader(w.pool), Log: slog.New(slog.DiscardHandler),
 		Terms: Terms{Min: time.Millisecond, Default: time.Minute, Max: time.Minute, Lifetime: time.Hour},
 	}
 	for _, option := range options {

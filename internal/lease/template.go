@@ -59,6 +59,15 @@ func (t Template) checkColumns(s string) error {
 // WholeTable reports whether one lock covers the whole table.
 func (t Template) WholeTable() bool { return len(t.Columns) == 0 }
 
+// MayRender reports whether some values of the columns could render key.
+func (t Template) MayRender(key Key) bool {
+	if t.WholeTable() {
+		return string(key) == t.Literals[0]
+	}
+	first, last := t.Literals[0], t.Literals[len(t.Literals)-1]
+	return len(key) >= len(first)+len(last) && strings.HasPrefix(string(key), first) && strings.HasSuffix(string(key), last)
+}
+
 // String returns the template as it is written.
 func (t Template) String() string {
 	escape := strings.NewReplacer("{", "{{", "}", "}}")

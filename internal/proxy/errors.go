@@ -147,7 +147,7 @@ func statementFault(wrong *statement.Fault) *fault {
 	f := &fault{status: http.StatusBadRequest, slug: string(wrong.Code), detail: wrong.Detail,
 		column: wrong.Column, parameter: wrong.Parameter}
 	switch wrong.Code {
-	case statement.NotJSON, statement.NoConflictKey, statement.NotInColumns, statement.MixedRows:
+	case statement.NotJSON, statement.NoConflictKey, statement.NotInColumns, statement.MixedRows, statement.FenceColumn:
 		f.status = http.StatusUnprocessableEntity
 	case statement.UnknownColumn:
 		f.status, f.code = http.StatusUnprocessableEntity, "PGRST204"

@@ -187,7 +187,7 @@ SELECT a.affected, a.json,
 
 const twoLocksText = `WITH w AS (
   UPDATE "public"."stock" AS t
-     SET "n" = t."n" + i."n"
+     SET "n" = (t."n" + i."n")
     FROM json_to_record($7::pg_catalog.json) AS i("n" numeric)
    WHERE t."sku" = $3
      AND t."day" = $4

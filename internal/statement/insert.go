@@ -58,14 +58,25 @@ func sorted(names []string) []string {
 
 func buildInsert(m Mutation, rows []Row, names []string, claims []lease.Claim) (Statement, error) {
 	var b builder
-	fmt.Fprintf(&b, "WITH w AS (\n  INSERT INTO %s AS t ", tableName(m.Table))
-	if len(names) == 0 {
-		b.WriteString("DEFAULT VALUES")
-	} else {
-		fmt.Fprintf(&b, "(%s)\n  SELECT %s FROM json_to_recordset(%s::pg_catalog.json) AS b(%s)",
-			identList("", names), strings.Join(values(m.Table, names), ", "), b.param(arrayOf(rows)), typedList(m.Table, names))
+	into, from := names, values(m.Table, names)
+	if m.Table.FenceColumn != "" {
+		token, err := stampInsert(&b, m.Table, names, claims)
+		if err != nil {
+			return Statement{}, err
+		}
+		into, from = append(slices.Clone(names), m.Table.FenceColumn), append(from, token)
 	}
-	if err := onConflict(&b, m, names, claims); err != nil {
+	fmt.Fprintf(&b, "WITH w AS (\n  INSERT INTO %s AS t ", tableName(m.Table))
+	switch {
+	case len(into) == 0:
+		b.WriteString("DEFAULT VALUES")
+	case len(names) == 0:
+		fmt.Fprintf(&b, "(%s)\n  SELECT %s", identList("", into), strings.Join(from, ", "))
+	default:
+		fmt.Fprintf(&b, "(%s)\n  SELECT %s FROM json_to_recordset(%s::pg_catalog.json) AS b(%s)",
+			identList("", into), strings.Join(from, ", "), b.param(arrayOf(rows)), typedList(m.Table, names))
+	}
+	if err := onConflict(&b, m, into, claims); err != nil {
 		return Statement{}, err
 	}
 	fmt.Fprintf(&b, "\n  RETURNING %s)", returning(m))
@@ -101,6 +112,9 @@ func onConflict(b *builder, m Mutation, names []string, claims []lease.Claim) er
 	}
 	fmt.Fprintf(b, "UPDATE SET %s\n   WHERE fencegate.check_covered(%s)",
 		strings.Join(assignments, ", "), covered(b, rendered(m.Table, columnOf("t")), claims))
+	if m.Table.FenceColumn != "" {
+		b.WriteString("\n     AND " + notStale(b, m.Table, claims))
+	}
 	return nil
 }
 
@@ -109,6 +123,9 @@ func checkInsertColumns(m Mutation) error {
 		if err := known(m.Table, name, "columns"); err != nil {
 			return err
 		}
+	}
+	if err := checkStamp(m.Table, m.Columns); err != nil {
+		return err
 	}
 	if m.Upsert != nil {
 		for _, name := range m.Upsert.Target {

@@ -16,20 +16,26 @@ func buildUpdate(m Mutation, claims []lease.Claim) ([]Statement, error) {
 		return nil, err
 	}
 	var from, assignments []string
+	written := map[string]string{}
 	if names := sorted(m.Rows[0].Names); len(names) > 0 {
-		from = append(from, record(&b, m.Table, m.Rows[0], "b"))
+		from = append(from, typedRecord(&b, m.Table, m.Rows[0], "b"))
 		for i, value := range values(m.Table, names) {
+			written[names[i]] = value
 			assignments = append(assignments, ident(names[i])+" = "+value)
 		}
 	}
 	if m.Increment != nil && len(m.Increment.Names) > 0 {
-		from = append(from, record(&b, m.Table, *m.Increment, "i"))
+		from = append(from, typedRecord(&b, m.Table, *m.Increment, "i"))
 		for _, name := range sorted(m.Increment.Names) {
-			assignments = append(assignments, fmt.Sprintf("%[1]s = t.%[1]s + i.%[1]s", ident(name)))
+			written[name] = fmt.Sprintf("(t.%[1]s + i.%[1]s)", ident(name))
+			assignments = append(assignments, ident(name)+" = "+written[name])
 		}
 	}
 	if len(assignments) == 0 {
 		return nil, &Fault{Code: EmptyBody, Detail: "the object has no members: nothing to update"}
+	}
+	if m.Table.FenceColumn != "" {
+		assignments = append(assignments, ident(m.Table.FenceColumn)+" = "+stamp(&b, m.Table, written, claims))
 	}
 	fmt.Fprintf(&b, "WITH w AS (\n  UPDATE %s AS t\n     SET %s\n    FROM %s\n   WHERE %s\n  RETURNING %s)",
 		tableName(m.Table), strings.Join(assignments, ", "), strings.Join(from, ", "), where, returning(m))
@@ -37,8 +43,8 @@ func buildUpdate(m Mutation, claims []lease.Claim) ([]Statement, error) {
 	return []Statement{b.statement()}, nil
 }
 
-// record is one row of a request with its members typed by the columns.
-func record(b *builder, t *catalog.Table, row Row, alias string) string {
+// typedRecord is one row of a request with its members typed by the columns.
+func typedRecord(b *builder, t *catalog.Table, row Row, alias string) string {
 	return fmt.Sprintf("json_to_record(%s::pg_catalog.json) AS %s(%s)", b.param(string(row.JSON)), alias, typedList(t, sorted(row.Names)))
 }
 
@@ -70,6 +76,9 @@ func conditions(b *builder, m Mutation, claims []lease.Claim) (pins, where strin
 		all = append(all, "fencegate.etag(t.*) = ANY ("+b.param(arrayLiteral(m.IfMatch))+")")
 	}
 	all = append(all, covered(b, rendered(m.Table, columnOf("t")), claims))
+	if m.Table.FenceColumn != "" {
+		all = append([]string{onlyThen(all, notStale(b, m.Table, claims))}, all...)
+	}
 	return pins, strings.Join(all, "\n     AND "), nil
 }
 

@@ -128,6 +128,7 @@ const (
 	NoConflictKey  Code = "no_conflict_key" // an upsert without a unique key to collide on
 	NotInColumns   Code = "not_in_columns"  // a member beside the listed columns
 	NotJSON        Code = "not_json"        // a path into a column of another type
+	FenceColumn    Code = "fence_column"    // a member that is the gateway's to set
 	MixedRows      Code = "mixed_rows"      // a bound on rows that several statements insert
 	NamedTwice     Code = "malformed_query" // two members of one name
 )
@@ -182,6 +183,9 @@ func checkColumns(m Mutation) error {
 		rows = append(slices.Clone(rows), *m.Increment)
 	}
 	for _, row := range rows {
+		if err := checkStamp(m.Table, row.Names); err != nil {
+			return err
+		}
 		for _, name := range row.Names {
 			if err := known(m.Table, name, ""); err != nil {
 				return err
