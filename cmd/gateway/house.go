@@ -90,6 +90,9 @@ func (h *house) wire(ctx context.Context, cfg *config.Config) (_ http.Handler, e
 	if err != nil {
 		return nil, fmt.Errorf("reading the protected tables, statements and functions: %w", err)
 	}
+	if err = checkRoutines(ctx, h.pools.writes, h.tables.Snapshot().Routines()); err != nil {
+		return nil, fmt.Errorf("checking the statements and functions: %w", err)
+	}
 	h.store = redislock.New(h.redis, cfg.Redis.KeyPrefix)
 	h.audit = audit.NewWriter(h.pools.audit, instanceName())
 	h.gate, err = gate.New(gate.Config{

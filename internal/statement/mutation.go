@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/fencegate/fencegate/internal/catalog"
 	"github.com/fencegate/fencegate/internal/lease"
 )
 
@@ -87,7 +86,7 @@ func conditions(b *builder, m Mutation, claims []lease.Claim) (pins, where strin
 const bytea = "bytea"
 
 // typedList is the column definition list of the record b.
-func typedList(t *catalog.Table, names []string) string {
+func typedList(t record, names []string) string {
 	typed := make([]string, len(names))
 	for i, name := range names {
 		column, _ := t.Column(name) // checkColumns has seen it
@@ -100,7 +99,7 @@ func typedList(t *catalog.Table, names []string) string {
 }
 
 // values is what each column gets of the record b.
-func values(t *catalog.Table, names []string) []string {
+func values(t record, names []string) []string {
 	list := make([]string, len(names))
 	for i, name := range names {
 		list[i] = "b." + ident(name)

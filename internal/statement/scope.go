@@ -8,15 +8,23 @@ import (
 	"github.com/fencegate/fencegate/internal/lease"
 )
 
-// rendered is the lock template with the row's own column values, as SQL text;
+// record is what has named and typed members under a lock template: a table's
+// columns, a routine's parameters.
+type record interface {
+	Column(name string) (catalog.Column, bool)
+	LockTemplate() lease.Template
+}
+
+// rendered is the lock template with the record's own values, as SQL text;
 // NULL, and so never equal to a key, if one of them is NULL. value gives the
 // SQL of a column. Keys are equal byte by byte, whatever the columns' collations
 // hold for equal: otherwise two keys could open the same row.
-func rendered(t *catalog.Table, value func(column catalog.Column) string) string {
-	parts := []string{literal(t.Lock.Literals[0])}
-	for i, name := range t.Lock.Columns {
+func rendered(t record, value func(column catalog.Column) string) string {
+	lock := t.LockTemplate()
+	parts := []string{literal(lock.Literals[0])}
+	for i, name := range lock.Columns {
 		column, _ := t.Column(name) // the snapshot checked it
-		parts = append(parts, keyText(column, value(column)), literal(t.Lock.Literals[i+1]))
+		parts = append(parts, keyText(column, value(column)), literal(lock.Literals[i+1]))
 	}
 	return "(" + strings.Join(parts, " || ") + `) COLLATE pg_catalog."C"`
 }
