@@ -58,6 +58,7 @@ func (e MarkState) Valid() bool {
 
 // Defines values for OperationOp.
 const (
+	Call   OperationOp = "call"
 	Delete OperationOp = "delete"
 	Insert OperationOp = "insert"
 	Update OperationOp = "update"
@@ -67,6 +68,8 @@ const (
 // Valid indicates whether the value is a known member of the OperationOp enum.
 func (e OperationOp) Valid() bool {
 	switch e {
+	case Call:
+		return true
 	case Delete:
 		return true
 	case Insert:
@@ -244,9 +247,15 @@ type Operation struct {
 	// MaxRows No more rows than this.
 	MaxRows *int64 `json:"max_rows,omitempty"`
 
+	// Name Of call: a registered statement or an exposed function.
+	Name *string `json:"name,omitempty"`
+
 	// OnConflict Of upsert: the columns of a unique key. Default: the primary key.
 	OnConflict *[]string   `json:"on_conflict,omitempty"`
 	Op         OperationOp `json:"op"`
+
+	// Params Of call: the parameters by name.
+	Params *Row `json:"params,omitempty"`
 
 	// Resolution Of upsert. Default: merge-duplicates.
 	Resolution *OperationResolution `json:"resolution,omitempty"`
@@ -506,6 +515,30 @@ type WrittenRowsApplicationJSON = []Row
 
 // WrittenRowsApplicationVndPgrstObjectPlusJSON Column names and values. Numbers travel as their literal text, never through a float.
 type WrittenRowsApplicationVndPgrstObjectPlusJSON = Row
+
+// CallRoutineParams defines parameters for CallRoutine.
+type CallRoutineParams struct {
+	// LockKey The lock key, plain or `base64:`. Absent on a write is 428 fencing_required.
+	LockKey *LockKey `json:"Lock-Key,omitempty"`
+
+	// LockHolder The holder that the acquire answered, plain or `base64:`.
+	LockHolder *LockHolder `json:"Lock-Holder,omitempty"`
+
+	// FencingToken The granted token in decimal digits.
+	FencingToken *FencingToken `json:"Fencing-Token,omitempty"`
+
+	// IdempotencyKey The caller's own name for the request, 1 to 255 visible ASCII characters.
+	// The write is applied once; sent again it is answered as before, also
+	// after the lease is lost. Another request under the same key is 422; an
+	// attempt still running is 409. Remembered for the configured time.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+
+	// Prefer `return=minimal|headers-only|representation`, `max-affected=n`, `count=exact`, `resolution=merge-duplicates|ignore-duplicates`, `missing=default|null`, `handling=strict|lenient`, `tx=commit|rollback` (rollback: a trial, taken back at the end), `timezone=name`.
+	Prefer *Prefer `json:"Prefer,omitempty"`
+
+	// ContentProfile The schema to write to; default is the first configured one.
+	ContentProfile *ContentProfile `json:"Content-Profile,omitempty"`
+}
 
 // DeleteRowsParams defines parameters for DeleteRows.
 type DeleteRowsParams struct {
@@ -791,6 +824,9 @@ type RunTransactionParams struct {
 	ContentProfile *ContentProfile `json:"Content-Profile,omitempty"`
 }
 
+// CallRoutineJSONRequestBody defines body for CallRoutine for application/json ContentType.
+type CallRoutineJSONRequestBody = Row
+
 // UpdateRowsJSONRequestBody defines body for UpdateRows for application/json ContentType.
 type UpdateRowsJSONRequestBody = Row
 
@@ -944,6 +980,9 @@ type ServerInterface interface {
 	// HeadContract The headers of what GET answers
 	// (HEAD /openapi.yaml)
 	HeadContract(w http.ResponseWriter, r *http.Request)
+	// CallRoutine Call a registered statement or an exposed function
+	// (POST /rest/rpc/{name})
+	CallRoutine(w http.ResponseWriter, r *http.Request, name string, params CallRoutineParams)
 	// DeleteRows Delete the rows that match
 	// (DELETE /rest/{table})
 	DeleteRows(w http.ResponseWriter, r *http.Request, table Table, params DeleteRowsParams)
@@ -1013,6 +1052,12 @@ func (_ Unimplemented) ReadContract(w http.ResponseWriter, r *http.Request) {
 // HeadContract The headers of what GET answers
 // (HEAD /openapi.yaml)
 func (_ Unimplemented) HeadContract(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// CallRoutine Call a registered statement or an exposed function
+// (POST /rest/rpc/{name})
+func (_ Unimplemented) CallRoutine(w http.ResponseWriter, r *http.Request, name string, params CallRoutineParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -1152,6 +1197,151 @@ func (siw *ServerInterfaceWrapper) HeadContract(w http.ResponseWriter, r *http.R
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.HeadContract(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CallRoutine operation middleware
+func (siw *ServerInterfaceWrapper) CallRoutine(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", chi.URLParam(r, "name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CallRoutineParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Lock-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Lock-Key")]; found {
+		var LockKey LockKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Lock-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Lock-Key", valueList[0], &LockKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Lock-Key", Err: err})
+			return
+		}
+
+		params.LockKey = &LockKey
+
+	}
+
+	// ------------- Optional header parameter "Lock-Holder" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Lock-Holder")]; found {
+		var LockHolder LockHolder
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Lock-Holder", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Lock-Holder", valueList[0], &LockHolder, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Lock-Holder", Err: err})
+			return
+		}
+
+		params.LockHolder = &LockHolder
+
+	}
+
+	// ------------- Optional header parameter "Fencing-Token" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Fencing-Token")]; found {
+		var FencingToken FencingToken
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Fencing-Token", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Fencing-Token", valueList[0], &FencingToken, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Fencing-Token", Err: err})
+			return
+		}
+
+		params.FencingToken = &FencingToken
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Prefer" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Prefer")]; found {
+		var Prefer Prefer
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Prefer", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Prefer", valueList[0], &Prefer, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Prefer", Err: err})
+			return
+		}
+
+		params.Prefer = &Prefer
+
+	}
+
+	// ------------- Optional header parameter "Content-Profile" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Content-Profile")]; found {
+		var ContentProfile ContentProfile
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Content-Profile", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Content-Profile", valueList[0], &ContentProfile, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Content-Profile", Err: err})
+			return
+		}
+
+		params.ContentProfile = &ContentProfile
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CallRoutine(w, r, name, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2917,6 +3107,9 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Put(options.BaseURL+"/rest/{table}", wrapper.PutRow)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/rest/rpc/{name}", wrapper.CallRoutine)
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/v1/transactions", wrapper.RunTransaction)

@@ -35,6 +35,7 @@ const (
 	Insert Operation = "insert"
 	Update Operation = "update"
 	Delete Operation = "delete"
+	Call   Operation = "call" // of a routine, never of a table
 )
 
 // Spec is what the configuration says about one table.

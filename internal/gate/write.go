@@ -10,6 +10,7 @@ import (
 
 	"github.com/fencegate/fencegate/internal/audit"
 	"github.com/fencegate/fencegate/internal/auth"
+	"github.com/fencegate/fencegate/internal/catalog"
 	"github.com/fencegate/fencegate/internal/lease"
 	"github.com/fencegate/fencegate/internal/statement"
 )
@@ -89,6 +90,9 @@ func (g *Gate) Write(ctx context.Context, w Write) (Result, error) {
 }
 
 func allow(p auth.Principal, m statement.Mutation) error {
+	if m.Op == catalog.Call {
+		return auth.AllowCall(p, m.Routine)
+	}
 	for _, op := range m.Operations() {
 		if err := auth.Allow(p, m.Table, op); err != nil {
 			return err

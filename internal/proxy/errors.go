@@ -81,6 +81,8 @@ func faultOf(err error) *fault {
 		return databaseFault(db)
 	case errors.Is(err, catalog.ErrUnknownTable):
 		return &fault{status: http.StatusNotFound, slug: "unknown_table", code: "PGRST205", detail: "there is no such table"}
+	case errors.Is(err, catalog.ErrUnknownRoutine):
+		return &fault{status: http.StatusNotFound, slug: "unknown_routine", code: "PGRST202", detail: "there is no such registered statement or exposed function"}
 	case errors.Is(err, audit.ErrNotFound):
 		return &fault{status: http.StatusNotFound, slug: "not_found", detail: "there is no such record"}
 	case errors.Is(err, auth.ErrDenied):
@@ -149,6 +151,8 @@ func statementFault(wrong *statement.Fault) *fault {
 	switch wrong.Code {
 	case statement.NotJSON, statement.NoConflictKey, statement.NotInColumns, statement.MixedRows, statement.FenceColumn:
 		f.status = http.StatusUnprocessableEntity
+	case statement.UnknownParam, statement.MissingParam:
+		f.status, f.code = http.StatusNotFound, "PGRST202" // as PostgREST, to which it is another function
 	case statement.UnknownColumn:
 		f.status, f.code = http.StatusUnprocessableEntity, "PGRST204"
 		if wrong.Parameter != "" {

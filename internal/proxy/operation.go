@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -71,6 +72,10 @@ func membersOf(given api.Operation) []member {
 		{"increment", given.Increment != nil, "update"},
 		{"all", given.All != nil, "update delete"},
 		{"if_match", given.IfMatch != nil, "update delete"},
+		{"table", given.Table != nil, "insert upsert update delete"},
+		{"returning", given.Returning != nil, "insert upsert update delete"},
+		{"name", given.Name != nil, "call"},
+		{"params", given.Params != nil, "call"},
 	}
 }
 
@@ -81,11 +86,15 @@ func (o *operations) one(given api.Operation) (m statement.Mutation, err error) 
 			return m, badMember("/"+one.name, "%s means nothing for op %q", one.name, op)
 		}
 	}
-	if m.Table, err = o.table(given); err != nil {
-		return m, err
-	}
 	m.MaxAffected, m.MaxBytes = -1, o.server.Limits.AnswerBytes
 	if err := bound(&m, given); err != nil {
+		return m, err
+	}
+	if op == "call" {
+		m.Op = catalog.Call
+		return m, o.call(&m, given)
+	}
+	if m.Table, err = o.table(given); err != nil {
 		return m, err
 	}
 	if given.Returning != nil {
@@ -108,22 +117,40 @@ func (o *operations) one(given api.Operation) (m statement.Mutation, err error) 
 		m.Op = catalog.Delete
 		return m, o.where(&m, given)
 	}
-	return m, badMember("/op", "op is %q; there are insert, upsert, update, delete", op)
+	return m, badMember("/op", "op is %q; there are insert, upsert, update, delete, call", op)
 }
 
 func (o *operations) table(given api.Operation) (*catalog.Table, error) {
 	if given.Table == nil {
 		return nil, badMember("/table", "table is missing")
 	}
-	schema := o.schema
-	if given.Schema != nil {
-		schema = *given.Schema
-	}
-	table, err := o.tables.Table(schema, *given.Table)
+	table, err := o.tables.Table(o.schemaOf(given), *given.Table)
 	if err != nil {
 		return nil, under(faultOf(err), "/table")
 	}
 	return table, nil
+}
+
+func (o *operations) schemaOf(given api.Operation) string {
+	return cmp.Or(valueOf(given.Schema), o.schema)
+}
+
+func (o *operations) call(m *statement.Mutation, given api.Operation) (err error) {
+	if given.Name == nil {
+		return badMember("/name", "name is missing")
+	}
+	if m.Routine, err = o.tables.Routine(o.schemaOf(given), *given.Name); err != nil {
+		return under(faultOf(err), "/name")
+	}
+	m.Return = statement.Columns{All: !m.Routine.ReturnsVoid}
+	params := statement.Row{JSON: []byte("{}")}
+	if given.Params != nil {
+		if params, err = rowOf(*given.Params); err != nil {
+			return under(err, "/params")
+		}
+	}
+	m.Rows = []statement.Row{params}
+	return nil
 }
 
 func bound(m *statement.Mutation, given api.Operation) error {

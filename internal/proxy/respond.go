@@ -29,6 +29,10 @@ func (s *Server) respondWrite(w http.ResponseWriter, d decodedWrite, result gate
 	if d.location && rows.JSON != "" { // a trigger may have left the row out
 		h.Set("Location", locationOf(d, rows.JSON))
 	}
+	if m.Op == catalog.Call {
+		respondCall(w, d, rows)
+		return
+	}
 	representation := d.prefer.returning == "representation"
 	switch {
 	case representation && m.Op == catalog.Insert && !d.put:
@@ -86,16 +90,25 @@ func locationOf(d decodedWrite, object string) string {
 // respondRows answers with an array of the objects or, if singular, with the
 // one that there is.
 func respondRows(w http.ResponseWriter, status int, objects string, singular bool) {
-	open, end, media := "[", "]", "application/json"
 	if singular {
-		open, end, media = "", "", singularMedia
+		respondText(w, status, singularMedia, objects)
+	} else {
+		respondText(w, status, "application/json", "[", objects, "]")
+	}
+}
+
+// respondText answers with JSON that PostgreSQL made.
+func respondText(w http.ResponseWriter, status int, media string, pieces ...string) {
+	length := 0
+	for _, piece := range pieces {
+		length += len(piece)
 	}
 	w.Header().Set("Content-Type", media+"; charset=utf-8")
-	w.Header().Set("Content-Length", strconv.Itoa(len(open)+len(objects)+len(end)))
+	w.Header().Set("Content-Length", strconv.Itoa(length))
 	w.WriteHeader(status)
-	io.WriteString(w, open)
-	io.WriteString(w, objects)
-	io.WriteString(w, end)
+	for _, piece := range pieces {
+		io.WriteString(w, piece)
+	}
 }
 
 func respondJSON(w http.ResponseWriter, status int, value any) {

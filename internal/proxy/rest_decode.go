@@ -122,6 +122,8 @@ func (s *Server) decodeWrite(r *http.Request, specific func(*decodedWrite, *stat
 // returns drops what was selected if it is not to be answered.
 func (d *decodedWrite) returns(m *statement.Mutation) {
 	switch {
+	case m.Op == catalog.Call:
+		m.Return = statement.Columns{All: !m.Routine.ReturnsVoid}
 	case d.prefer.returning == "representation":
 		m.ETag = d.singular
 	case d.prefer.returning == "headers-only" && m.Op == catalog.Insert && len(m.Rows) == 1 && m.Table.PrimaryKey != nil:
@@ -322,9 +324,16 @@ func (s *Server) decodeBody(r *http.Request, m *statement.Mutation) (body []byte
 
 func tableOf(tables *catalog.Snapshot, h http.Header, profile, name string) (*catalog.Table, error) {
 	schema := h.Get(profile)
-	if schema != "" && !tables.HasSchema(schema) {
-		return nil, &fault{status: http.StatusNotAcceptable, slug: "unknown_schema", code: "PGRST106",
-			parameter: profile, detail: fmt.Sprintf("schema %q is not configured", schema)}
+	if err := knownSchema(tables, profile, schema); err != nil {
+		return nil, err
 	}
 	return tables.Table(schema, name)
+}
+
+func knownSchema(tables *catalog.Snapshot, profile, schema string) error {
+	if schema == "" || tables.HasSchema(schema) {
+		return nil
+	}
+	return &fault{status: http.StatusNotAcceptable, slug: "unknown_schema", code: "PGRST106",
+		parameter: profile, detail: fmt.Sprintf("schema %q is not configured", schema)}
 }

@@ -73,6 +73,14 @@ func (c Columns) needed() (names []string, all bool) {
 	return unique(names), c.All
 }
 
+// answered aggregates what m is to answer of the rows of w.
+func answered(b *builder, m Mutation) string {
+	if m.Op == catalog.Call && m.Return.All && m.Routine.ReturnsScalar {
+		return aggregated(b, "coalesce(pg_catalog.to_json(w."+ident(m.Routine.Name)+")::pg_catalog.text, 'null')", m.MaxBytes)
+	}
+	return jsonOf(b, m.Return, m.MaxBytes)
+}
+
 // jsonOf aggregates the returned columns of w.
 func jsonOf(b *builder, c Columns, maxBytes int64) string {
 	row := ""
@@ -86,6 +94,10 @@ func jsonOf(b *builder, c Columns, maxBytes int64) string {
 	default:
 		return "NULL::pg_catalog.text"
 	}
+	return aggregated(b, row, maxBytes)
+}
+
+func aggregated(b *builder, row string, maxBytes int64) string {
 	return fmt.Sprintf("fencegate.check_size(string_agg(%s::pg_catalog.text, ','), %s)", row, b.param(maxBytes))
 }
 

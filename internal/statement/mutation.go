@@ -43,7 +43,7 @@ func buildUpdate(m Mutation, claims []lease.Claim) ([]Statement, error) {
 }
 
 // typedRecord is one row of a request with its members typed by the columns.
-func typedRecord(b *builder, t *catalog.Table, row Row, alias string) string {
+func typedRecord(b *builder, t record, row Row, alias string) string {
 	return fmt.Sprintf("json_to_record(%s::pg_catalog.json) AS %s(%s)", b.param(string(row.JSON)), alias, typedList(t, sorted(row.Names)))
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/fencegate/fencegate/internal/catalog"
+	"github.com/fencegate/fencegate/internal/lease"
 )
 
 // The kinds of faults of a call.
@@ -14,6 +15,24 @@ const (
 	UnknownParam Code = "unknown_parameter"
 	MissingParam Code = "missing_parameter"
 )
+
+// buildCall returns the statement of a call. Its lock key is rendered from the
+// parameters; what else the routine touches, only the database sees.
+func buildCall(m Mutation, claims []lease.Claim) ([]Statement, error) {
+	var b builder
+	key, err := routineSource(&b, m.Routine, m.Rows[0])
+	if err != nil {
+		return nil, err
+	}
+	if expect := m.Routine.Expect; expect >= 0 {
+		m.MinAffected = max(m.MinAffected, expect)
+		if m.MaxAffected < 0 || m.MaxAffected > expect {
+			m.MaxAffected = expect
+		}
+	}
+	answer(&b, m, claims, key)
+	return []Statement{b.statement()}, nil
+}
 
 // routineSource writes the WITH list of a call, up to and including w, whose
 // rows are the routine's. It returns the lock key as the parameters render it,
@@ -141,6 +160,6 @@ func Trials(r *catalog.Routine) []Trial {
 	var opened, call builder
 	openSource(&opened, r, names, nil)
 	key := source(&call, r, names, nil)
-	fmt.Fprintf(&call, "\nSELECT count(*), string_agg(row_to_json(w.*)::pg_catalog.text, ','), %s FROM w", key)
+	answer(&call, Mutation{Op: catalog.Call, Routine: r, Return: Columns{All: !r.ReturnsVoid}}, []lease.Claim{{}}, key)
 	return append(trials, Trial{SQL: call.String(), above: strings.Count(opened.String(), "\n"), lines: lines})
 }

@@ -2,6 +2,7 @@ package statement_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -96,6 +97,20 @@ func call(t *testing.T, pool *pgxpool.Pool, r *catalog.Routine, params string, r
 	return got, err
 }
 
+// callTail is what follows a routine's own rows: they are counted and answered,
+// and its lock key is compared. row is one row as it is answered; before counts the parameters up to there.
+func callTail(key, row string, before int) string {
+	return fmt.Sprintf(`SELECT a.affected, a.json,
+       CASE WHEN fencegate.check_rows(%s = $%d::pg_catalog.text, a.uncovered, a.affected, NULL, NULL)
+            THEN NULL::pg_catalog.int8 END,
+       a.etag
+  FROM (SELECT count(*) AS affected,
+               fencegate.check_size(string_agg(%s::pg_catalog.text, ','), $%d) AS json,
+               0::pg_catalog.int8 AS uncovered,
+               NULL::pg_catalog.text AS etag
+          FROM w) AS a`, key, before+1, row, before+2)
+}
+
 func TestTextOfCalls(t *testing.T) {
 	t.Parallel()
 	pool := testenv.Postgres(t).Pool(t)
@@ -121,15 +136,15 @@ UPDATE stock SET n = n - ((SELECT "qty" FROM fencegate_params)::integer)
  WHERE sku = ((SELECT "sku" FROM fencegate_params)::character varying) AND day = ((SELECT "day" FROM fencegate_params)::date)
 RETURNING n -- ((SELECT "qty" FROM fencegate_params)::integer)
 )
-SELECT count(*), string_agg(row_to_json(w.*)::pg_catalog.text, ','), ('' || CAST((SELECT "sku" FROM fencegate_params) AS character varying)::pg_catalog.text || ':' || (pg_catalog.to_jsonb(CAST((SELECT "day" FROM fencegate_params) AS date)) #>> '{}') || '') COLLATE pg_catalog."C" FROM w`,
-				Args: []any{`{"sku":"A","day":"2026-01-02","qty":1}`}},
+` + callTail(`('' || CAST((SELECT "sku" FROM fencegate_params) AS character varying)::pg_catalog.text || ':' || (pg_catalog.to_jsonb(CAST((SELECT "day" FROM fencegate_params) AS date)) #>> '{}') || '') COLLATE pg_catalog."C"`, "row_to_json(w.*)", 1),
+				Args: []any{`{"sku":"A","day":"2026-01-02","qty":1}`, "k", int64(9)}},
 		},
 		"StatementWithoutParameters": {
 			loadRoutine(t, pool, routine{name: "all", lock: "stock", text: []string{"SELECT 1 AS one"}}), `{}`,
 			statement.Statement{SQL: `WITH w AS MATERIALIZED (
 SELECT 1 AS one
 )
-SELECT count(*), string_agg(row_to_json(w.*)::pg_catalog.text, ','), ('stock') COLLATE pg_catalog."C" FROM w`},
+` + callTail(`('stock') COLLATE pg_catalog."C"`, "row_to_json(w.*)", 0), Args: []any{"k", int64(9)}},
 		},
 		"Function": {
 			take, `{"data":"","p Sku":"A"}`,
@@ -139,18 +154,21 @@ SELECT count(*), string_agg(row_to_json(w.*)::pg_catalog.text, ','), ('stock') C
 w AS MATERIALIZED (
   SELECT * FROM "sales"."take"("p Sku" => ((SELECT "p Sku" FROM fencegate_params)::text), "data" => ((SELECT "data" FROM fencegate_params)::bytea))
 )
-SELECT count(*), string_agg(row_to_json(w.*)::pg_catalog.text, ','), ('it''s:' || CAST((SELECT "p Sku" FROM fencegate_params) AS text)::pg_catalog.text || '') COLLATE pg_catalog."C" FROM w`,
-				Args: []any{`{"data":"","p Sku":"A"}`}},
+` + callTail(`('it''s:' || CAST((SELECT "p Sku" FROM fencegate_params) AS text)::pg_catalog.text || '') COLLATE pg_catalog."C"`, `coalesce(pg_catalog.to_json(w."take")::pg_catalog.text, 'null')`, 1),
+				Args: []any{`{"data":"","p Sku":"A"}`, "k", int64(9)}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := statement.CallText(c.routine, rowOf(t, c.params), true)
+			got, err := statement.Build(statement.Mutation{
+				Op: catalog.Call, Routine: c.routine, Rows: []statement.Row{rowOf(t, c.params)},
+				Return: statement.Columns{All: true}, MaxAffected: -1, MaxBytes: 9,
+			}, under("k"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			same(t, []statement.Statement{got}, []statement.Statement{c.want})
-			prepare(t, pool, got)
+			same(t, got, []statement.Statement{c.want})
+			prepare(t, pool, got...)
 		})
 	}
 }

@@ -92,7 +92,10 @@ func answer(b *builder, m Mutation, claims []lease.Claim, pins string) {
 	if pins != "" {
 		condition = covered(b, pins, claims)
 	}
-	uncovered := "count(*) FILTER (WHERE (" + covered(b, rendered(m.Table, columnOf("w")), claims) + ") IS NOT TRUE)"
+	uncovered := "0::pg_catalog.int8" // what a routine touches is its own business
+	if m.Op != catalog.Call {
+		uncovered = "count(*) FILTER (WHERE (" + covered(b, rendered(m.Table, columnOf("w")), claims) + ") IS NOT TRUE)"
+	}
 	least, most := "NULL", "NULL"
 	if m.MinAffected > 0 {
 		least = b.param(m.MinAffected) + "::pg_catalog.int8"
@@ -100,7 +103,7 @@ func answer(b *builder, m Mutation, claims []lease.Claim, pins string) {
 	if m.MaxAffected >= 0 {
 		most = b.param(m.MaxAffected) + "::pg_catalog.int8"
 	}
-	json := jsonOf(b, m.Return, m.MaxBytes)
+	json := answered(b, m)
 	kept := ""
 	if m.Keep.Key != "" {
 		kept = fmt.Sprintf("\n         AND fencegate.keep_answer(%s, %s, %s, a.affected, a.json)",

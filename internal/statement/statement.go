@@ -26,11 +26,12 @@ type Statement struct {
 	Args []any
 }
 
-// Mutation is one write to one table.
+// Mutation is one write to one table, or one call of a routine.
 type Mutation struct {
-	Op    catalog.Operation // Insert, Update or Delete
-	Table *catalog.Table
-	Rows  []Row // Insert: one or more; Update: exactly one
+	Op      catalog.Operation // Insert, Update, Delete or Call
+	Table   *catalog.Table
+	Routine *catalog.Routine // Call, in place of Table
+	Rows    []Row            // Insert: one or more; Update: exactly one; Call: the parameters
 	// Update: what to add to columns, by a row of its own; nil: nothing.
 	Increment *Row
 	Filters   []Filter // Update and Delete; all must hold
@@ -74,7 +75,12 @@ func (m Mutation) Operations() []catalog.Operation {
 }
 
 // Target names what m writes to, as records show it.
-func (m Mutation) Target() string { return m.Table.QualifiedName() }
+func (m Mutation) Target() string {
+	if m.Op == catalog.Call {
+		return m.Routine.QualifiedName()
+	}
+	return m.Table.QualifiedName()
+}
 
 // Row is one JSON object of a request: its members' names in the order they
 // came, and its text.
@@ -163,6 +169,9 @@ func (b *builder) statement() Statement { return Statement{SQL: b.String(), Args
 // covered by none of their keys, and FG004 or FG008 if it touched too many or
 // too few.
 func Build(m Mutation, claims []lease.Claim) ([]Statement, error) {
+	if m.Op == catalog.Call {
+		return buildCall(m, claims)
+	}
 	if err := checkColumns(m); err != nil {
 		return nil, err
 	}

@@ -1,18 +1,10 @@
-//go:build later
-
-// Not run yet: single(), rpc() and rollback() need object answers, statements,
-// functions and trial runs. Until the gateway has them:
-//
-//	go run ./test/stack go test -tags later -run Later ./test/interop
-//
-// Then the line with the tag goes, and this note.
 package interop_test
 
 import "testing"
 
-// laterSQL makes the functions of later.mjs, one of each kind that PostgREST
+// callsSQL makes the functions of calls.mjs, one of each kind that PostgREST
 // answers in another way.
-const laterSQL = `
+const callsSQL = `
 CREATE FUNCTION shop.shop_sum(p_shelf text, p_from integer, p_to integer) RETURNS bigint
 LANGUAGE sql STABLE
 RETURN (SELECT sum(quantity) FROM shop.parts WHERE shelf = p_shelf AND no BETWEEN p_from AND p_to);
@@ -33,7 +25,7 @@ CREATE FUNCTION shop.shop_fail(p_shelf text) RETURNS void
 LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'not today'; END $$;
 `
 
-const laterConfig = `statements:
+const callsConfig = `statements:
   - name: take_parts
     sql: |
       UPDATE shop.parts
@@ -52,9 +44,9 @@ functions:
   - {name: shop.shop_fail, lock: "shelf:{p_shelf}"}
 `
 
-func TestPostgrestJSLater(t *testing.T) {
+func TestPostgrestJSCalls(t *testing.T) {
 	t.Parallel()
 	needClient(t)
-	g := start(t, tablesSQL+laterSQL, laterConfig)
-	runCases(t, "later.mjs", environment(t, g, "later.mjs"))
+	g := start(t, tablesSQL+callsSQL, callsConfig)
+	runCases(t, "calls.mjs", environment(t, g, "calls.mjs"))
 }
