@@ -516,6 +516,24 @@ type WrittenRowsApplicationJSON = []Row
 // WrittenRowsApplicationVndPgrstObjectPlusJSON Column names and values. Numbers travel as their literal text, never through a float.
 type WrittenRowsApplicationVndPgrstObjectPlusJSON = Row
 
+// ReadRoutineParams defines parameters for ReadRoutine.
+type ReadRoutineParams struct {
+	// Prefer `return=minimal|headers-only|representation`, `max-affected=n`, `count=exact`, `resolution=merge-duplicates|ignore-duplicates`, `missing=default|null`, `handling=strict|lenient`, `tx=commit|rollback` (rollback: a trial, taken back at the end), `timezone=name`.
+	Prefer *Prefer `json:"Prefer,omitempty"`
+
+	// AcceptProfile The schema to read from; default is the first configured one.
+	AcceptProfile *AcceptProfile `json:"Accept-Profile,omitempty"`
+}
+
+// HeadRoutineParams defines parameters for HeadRoutine.
+type HeadRoutineParams struct {
+	// Prefer `return=minimal|headers-only|representation`, `max-affected=n`, `count=exact`, `resolution=merge-duplicates|ignore-duplicates`, `missing=default|null`, `handling=strict|lenient`, `tx=commit|rollback` (rollback: a trial, taken back at the end), `timezone=name`.
+	Prefer *Prefer `json:"Prefer,omitempty"`
+
+	// AcceptProfile The schema to read from; default is the first configured one.
+	AcceptProfile *AcceptProfile `json:"Accept-Profile,omitempty"`
+}
+
 // CallRoutineParams defines parameters for CallRoutine.
 type CallRoutineParams struct {
 	// LockKey The lock key, plain or `base64:`. Absent on a write is 428 fencing_required.
@@ -980,6 +998,12 @@ type ServerInterface interface {
 	// HeadContract The headers of what GET answers
 	// (HEAD /openapi.yaml)
 	HeadContract(w http.ResponseWriter, r *http.Request)
+	// ReadRoutine Call a statement or function that only reads
+	// (GET /rest/rpc/{name})
+	ReadRoutine(w http.ResponseWriter, r *http.Request, name string, params ReadRoutineParams)
+	// HeadRoutine The headers of what GET answers
+	// (HEAD /rest/rpc/{name})
+	HeadRoutine(w http.ResponseWriter, r *http.Request, name string, params HeadRoutineParams)
 	// CallRoutine Call a registered statement or an exposed function
 	// (POST /rest/rpc/{name})
 	CallRoutine(w http.ResponseWriter, r *http.Request, name string, params CallRoutineParams)
@@ -1052,6 +1076,18 @@ func (_ Unimplemented) ReadContract(w http.ResponseWriter, r *http.Request) {
 // HeadContract The headers of what GET answers
 // (HEAD /openapi.yaml)
 func (_ Unimplemented) HeadContract(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ReadRoutine Call a statement or function that only reads
+// (GET /rest/rpc/{name})
+func (_ Unimplemented) ReadRoutine(w http.ResponseWriter, r *http.Request, name string, params ReadRoutineParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// HeadRoutine The headers of what GET answers
+// (HEAD /rest/rpc/{name})
+func (_ Unimplemented) HeadRoutine(w http.ResponseWriter, r *http.Request, name string, params HeadRoutineParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -1197,6 +1233,144 @@ func (siw *ServerInterfaceWrapper) HeadContract(w http.ResponseWriter, r *http.R
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.HeadContract(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ReadRoutine operation middleware
+func (siw *ServerInterfaceWrapper) ReadRoutine(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", chi.URLParam(r, "name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ReadRoutineParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Prefer" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Prefer")]; found {
+		var Prefer Prefer
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Prefer", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Prefer", valueList[0], &Prefer, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Prefer", Err: err})
+			return
+		}
+
+		params.Prefer = &Prefer
+
+	}
+
+	// ------------- Optional header parameter "Accept-Profile" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Accept-Profile")]; found {
+		var AcceptProfile AcceptProfile
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Accept-Profile", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Accept-Profile", valueList[0], &AcceptProfile, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Accept-Profile", Err: err})
+			return
+		}
+
+		params.AcceptProfile = &AcceptProfile
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ReadRoutine(w, r, name, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// HeadRoutine operation middleware
+func (siw *ServerInterfaceWrapper) HeadRoutine(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", chi.URLParam(r, "name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params HeadRoutineParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Prefer" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Prefer")]; found {
+		var Prefer Prefer
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Prefer", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Prefer", valueList[0], &Prefer, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Prefer", Err: err})
+			return
+		}
+
+		params.Prefer = &Prefer
+
+	}
+
+	// ------------- Optional header parameter "Accept-Profile" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Accept-Profile")]; found {
+		var AcceptProfile AcceptProfile
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Accept-Profile", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Accept-Profile", valueList[0], &AcceptProfile, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Accept-Profile", Err: err})
+			return
+		}
+
+		params.AcceptProfile = &AcceptProfile
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.HeadRoutine(w, r, name, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -3107,6 +3281,12 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Put(options.BaseURL+"/rest/{table}", wrapper.PutRow)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/rest/rpc/{name}", wrapper.ReadRoutine)
+	})
+	r.Group(func(r chi.Router) {
+		r.Head(options.BaseURL+"/rest/rpc/{name}", wrapper.HeadRoutine)
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/rest/rpc/{name}", wrapper.CallRoutine)

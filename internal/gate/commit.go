@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fencegate/fencegate/internal/auth"
+	"github.com/fencegate/fencegate/internal/catalog"
 	"github.com/fencegate/fencegate/internal/fence"
 	"github.com/fencegate/fencegate/internal/lease"
 	"github.com/fencegate/fencegate/internal/statement"
@@ -41,6 +42,7 @@ func (g *Gate) commit(ctx context.Context, w Write, plan []piece) ([]Rows, error
 	}
 	parts := make([]Rows, len(w.Mutations))
 	texts := make([][]string, len(w.Mutations))
+	seen := false
 	err := send(ctx, g.Writes, &batch, func(results pgx.BatchResults) error {
 		if err := g.passed(results, w); err != nil {
 			return err
@@ -52,13 +54,14 @@ func (g *Gate) commit(ctx context.Context, w Write, plan []piece) ([]Rows, error
 			}
 			texts[s.part] = append(texts[s.part], text...)
 		}
+		seen = true
 		return nil
 	})
 	for i := range parts {
 		parts[i].JSON = strings.Join(texts[i], ",")
 	}
 	if w.Trial {
-		err = trialEnded(err)
+		err = trialEnded(err, seen)
 	}
 	return parts, err
 }
@@ -97,12 +100,12 @@ func rowRefused(claims []lease.Claim, err error) error {
 	return err
 }
 
-// trialEnded: a trial that took itself back is what was asked for, and one that
-// was not heard of again has done so too.
-func trialEnded(err error) error {
+// trialEnded: a trial that took itself back, once all was seen, is what was asked
+// for, and one that was not heard of again has done so too.
+func trialEnded(err error, seen bool) error {
 	var db *DatabaseError
 	switch {
-	case errors.As(err, &db) && db.SQLState == stateTrialEnded:
+	case seen && errors.As(err, &db) && db.SQLState == stateTrialEnded:
 		return nil
 	case errors.Is(err, ErrOutcomeUnknown):
 		return fmt.Errorf("%w: %v", ErrDatabaseUnavailable, err)
@@ -176,7 +179,7 @@ const defaultDeadline = 30 * time.Second
 
 // Read runs one query in a READ ONLY transaction. Reading needs no lock.
 func (g *Gate) Read(ctx context.Context, p auth.Principal, q statement.Query, settings Settings) (rows Rows, err error) {
-	if err := auth.Allow(p, q.Table, "select"); err != nil {
+	if err := allowRead(p, q); err != nil {
 		return Rows{}, err
 	}
 	s, err := statement.BuildQuery(q)
@@ -199,7 +202,14 @@ func (g *Gate) Read(ctx context.Context, p auth.Principal, q statement.Query, se
 		return err
 	})
 	if err != nil {
-		return Rows{}, fmt.Errorf("reading %s: %w", q.Table.QualifiedName(), err)
+		return Rows{}, fmt.Errorf("reading: %w", err)
 	}
 	return rows, nil
+}
+
+func allowRead(p auth.Principal, q statement.Query) error {
+	if q.Routine != nil {
+		return auth.AllowCall(p, q.Routine)
+	}
+	return auth.Allow(p, q.Table, catalog.Select)
 }

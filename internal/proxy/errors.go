@@ -218,7 +218,7 @@ func databaseFault(db *gate.DatabaseError) *fault {
 		internal.outcome = api.NotApplied // an error of PostgreSQL's rolls back
 		return &internal
 	}
-	f := &fault{status: known.status, slug: known.slug, code: db.SQLState, sqlState: db.SQLState,
+	f := &fault{status: known.status, slug: known.slug, code: cmp.Or(postgrestCodes[known.slug], db.SQLState), sqlState: db.SQLState,
 		detail: shorten(db.Message), hint: shorten(db.Hint), constraint: db.Constraint, column: db.Column}
 	if known.retry {
 		f.retryAfter = time.Second
@@ -275,13 +275,22 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	w.Write(body)
 }
 
+// postgrestCodes are what applications that were written against PostgREST look
+// for.
+var postgrestCodes = map[string]string{
+	"malformed_query":       "PGRST100",
+	"malformed_json":        "PGRST102",
+	"invalid_preference":    "PGRST122",
+	"max_affected_exceeded": "PGRST124",
+}
+
 func (f *fault) problem(requestID string) api.Problem {
 	p := api.Problem{
 		Type:       "urn:fencegate:problem:" + f.slug,
 		Title:      title(f.slug),
 		Status:     f.status,
 		Detail:     f.detail,
-		Code:       cmp.Or(f.code, f.slug),
+		Code:       cmp.Or(f.code, postgrestCodes[f.slug], f.slug),
 		Retryable:  f.retryAfter > 0,
 		Outcome:    cmp.Or(f.outcome, api.NotApplied),
 		RequestId:  requestID,

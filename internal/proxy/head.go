@@ -13,6 +13,11 @@ func (s *Server) HeadRows(w http.ResponseWriter, r *http.Request, table api.Tabl
 	s.ReadRows(w, r, table, api.ReadRowsParams(params))
 }
 
+// HeadRoutine answers HEAD /rest/rpc/{name}.
+func (s *Server) HeadRoutine(w http.ResponseWriter, r *http.Request, name string, params api.HeadRoutineParams) {
+	s.ReadRoutine(w, r, name, api.ReadRoutineParams(params))
+}
+
 // HeadLease answers HEAD /v1/leases?key=.
 func (s *Server) HeadLease(w http.ResponseWriter, r *http.Request, params api.HeadLeaseParams) {
 	s.ReadLease(w, r, api.ReadLeaseParams(params))

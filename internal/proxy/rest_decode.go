@@ -128,9 +128,9 @@ func (d *decodedWrite) returns(m *statement.Mutation) {
 		m.ETag = d.singular
 	case d.prefer.returning == "headers-only" && m.Op == catalog.Insert && len(m.Rows) == 1 && m.Table.PrimaryKey != nil:
 		d.location = true
-		m.Return = statement.Columns{Names: m.Table.PrimaryKey}
+		m.Return, m.Order = statement.Columns{Names: m.Table.PrimaryKey}, nil
 	default:
-		m.Return = statement.Columns{}
+		m.Return, m.Order = statement.Columns{}, nil
 	}
 }
 
@@ -147,11 +147,11 @@ func (s *Server) decodeChange(r *http.Request, d *decodedWrite, m *statement.Mut
 	if err := d.prefer.forNoInsert(); err != nil {
 		return nil, err
 	}
-	query, err := parseRestQuery(r.URL.RawQuery, s.Limits.Filters, "select", "all")
+	query, err := parseRestQuery(r.URL.RawQuery, s.Limits.Filters, "select", "order", "all")
 	if err != nil {
 		return nil, err
 	}
-	m.Filters, m.All, m.Return = query.filters, query.all, query.columns
+	m.Filters, m.All, m.Return, m.Order = query.filters, query.all, query.columns, query.order
 	if err := m.Return.Check(m.Table); err != nil {
 		return nil, err // even if nothing is to be returned
 	}
@@ -201,11 +201,11 @@ func parseETags(text string) ([]string, error) {
 
 // decodeInsert reads a POST of rows.
 func (s *Server) decodeInsert(r *http.Request, d *decodedWrite, m *statement.Mutation) ([]byte, error) {
-	query, err := parseRestQuery(r.URL.RawQuery, s.Limits.Filters, "select", "columns", "on_conflict")
+	query, err := parseRestQuery(r.URL.RawQuery, s.Limits.Filters, "select", "order", "columns", "on_conflict")
 	if err != nil {
 		return nil, err
 	}
-	m.Return = query.columns
+	m.Return, m.Order = query.columns, query.order
 	if err := errors.Join(d.prefer.conflicts(m, query), noIfMatch(r.Header), m.Return.Check(m.Table)); err != nil {
 		return nil, err
 	}

@@ -153,6 +153,34 @@ func TestCalls(t *testing.T) {
 		}
 	})
 
+	t.Run("WhatOnlyReadsNeedsNoLock", func(t *testing.T) {
+		w := watch(t, g)
+		for path, want := range map[string]string{
+			"skus_of?p_sku=SKU-2": `["SKU-2"]`, "nothing?p_sku=x": `null`,
+			"tags?sku=a%20b&tags={x,y}&raw=%5Cx00&doc={}": `[{"sku":"a b","tags":["x","y"],"raw":"\\x00","doc":{}}]`,
+		} {
+			for _, method := range []string{http.MethodGet, http.MethodHead} {
+				answer := g.Do(t, testenv.Request{Method: method, Path: "/rest/rpc/" + path})
+				if method == http.MethodHead {
+					want = ""
+				}
+				if answer.Status != 200 || answer.Body != want || answer.Header.Get("Content-Range") != "0-0/*" {
+					t.Errorf("%s %s: %d %v %s", method, path, answer.Status, answer.Header, answer.Body)
+				}
+			}
+		}
+		get := func(path string) testenv.Response {
+			return g.Do(t, testenv.Request{Path: "/rest/rpc/" + path, Broken: true})
+		}
+		mustRefuse(t, get("take_stock?p_sku=SKU-1"), want{status: 405, slug: "routine_writes", code: "25006"})
+		mustRefuse(t, get("decrement_stock?sku=SKU-1&qty=1"), want{status: 405, slug: "routine_writes"})
+		mustRefuse(t, get("skus_of"), want{status: 404, slug: "missing_parameter", column: "p_sku"})
+		mustRefuse(t, get("skus_of?p_sku=a&p_sku=b"), want{status: 400, slug: "malformed_query", parameter: "p_sku"})
+		mustRefuse(t, get("skus_of?p_sku=a&select=x"), want{status: 404, slug: "unknown_parameter", column: "select"})
+		mustRefuse(t, get("nope"), want{status: 404, slug: "unknown_routine"})
+		w.unchanged(t)
+	})
+
 	t.Run("ARepeatIsAnsweredAsBefore", func(t *testing.T) {
 		for attempt := range 2 {
 			answer := g.Do(t, call("take_stock", `{"p_sku":"SKU-1","p_qty":-5}`, "Idempotency-Key", "refill"))

@@ -136,7 +136,7 @@ func transactionOf(write gate.Write, result gate.Result) api.Transaction {
 	answer := api.Transaction{DryRun: write.Trial}
 	for i, part := range result.Parts {
 		one := api.OperationResult{Affected: part.Affected}
-		if returned := write.Mutations[i].Return; returned.All || len(returned.Names)+len(returned.Outputs) > 0 {
+		if write.Mutations[i].Return.Any() {
 			rows := json.RawMessage("[" + part.JSON + "]")
 			one.Rows = &rows
 		}

@@ -36,6 +36,9 @@ func (o Output) Name() string {
 	return o.Path.name(o.Column)
 }
 
+// Any reports whether anything is to be returned.
+func (c Columns) Any() bool { return c.All || len(c.Names)+len(c.Outputs) > 0 }
+
 // Check returns a *Fault for the first column that table does not have, and for
 // a member that would be there twice.
 func (c Columns) Check(table *catalog.Table) error {
@@ -76,13 +79,17 @@ func (c Columns) needed() (names []string, all bool) {
 // answered aggregates what m is to answer of the rows of w.
 func answered(b *builder, m Mutation) string {
 	if m.Op == catalog.Call && m.Return.All && m.Routine.ReturnsScalar {
-		return aggregated(b, "coalesce(pg_catalog.to_json(w."+ident(m.Routine.Name)+")::pg_catalog.text, 'null')", m.MaxBytes)
+		return aggregated(b, "coalesce(pg_catalog.to_json(w."+ident(m.Routine.Name)+")::pg_catalog.text, 'null')", "", m.MaxBytes)
 	}
-	return jsonOf(b, m.Return, m.MaxBytes)
+	order := ""
+	if len(m.Order) > 0 && m.Return.Any() {
+		order = " " + orderBy(b, m.Table, m.Order, "w")
+	}
+	return jsonOf(b, m.Return, order, m.MaxBytes)
 }
 
 // jsonOf aggregates the returned columns of w.
-func jsonOf(b *builder, c Columns, maxBytes int64) string {
+func jsonOf(b *builder, c Columns, order string, maxBytes int64) string {
 	row := ""
 	switch {
 	case c.All:
@@ -94,11 +101,11 @@ func jsonOf(b *builder, c Columns, maxBytes int64) string {
 	default:
 		return "NULL::pg_catalog.text"
 	}
-	return aggregated(b, row, maxBytes)
+	return aggregated(b, row, order, maxBytes)
 }
 
-func aggregated(b *builder, row string, maxBytes int64) string {
-	return fmt.Sprintf("fencegate.check_size(string_agg(%s::pg_catalog.text, ','), %s)", row, b.param(maxBytes))
+func aggregated(b *builder, row, order string, maxBytes int64) string {
+	return fmt.Sprintf("fencegate.check_size(string_agg(%s::pg_catalog.text, ','%s), %s)", row, order, b.param(maxBytes))
 }
 
 // objectOf writes a row's object member by member: the members' names are the

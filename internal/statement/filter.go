@@ -67,7 +67,7 @@ func (f Filter) sql(b *builder, table *catalog.Table) string {
 		return "(" + strings.Join(filterConditions(b, table, f.Parts), " "+strings.ToUpper(string(f.Op))+" ") + ")"
 	}
 	column, _ := table.Column(f.Column) // checkFilters has seen it
-	left := operand(b, column, f.Path)
+	left := operand(b, "t", column, f.Path)
 	switch {
 	case f.Op == In:
 		return left + " = ANY (" + b.param(arrayLiteral(f.Values)) + ")"

@@ -20,7 +20,7 @@ func buildInserts(m Mutation, claims []lease.Claim) ([]Statement, error) {
 	for rows := m.Rows; len(rows) > 0; {
 		run := sameColumns(rows)
 		if run < len(m.Rows) && bounded(m) {
-			return nil, &Fault{Code: MixedRows, Detail: "with a bound on the rows affected, all rows must have the same members"}
+			return nil, &Fault{Code: MixedRows, Detail: "with a bound on the rows affected, or an order of them, all rows must have the same members"}
 		}
 		s, err := buildInsert(m, rows[:run], sorted(rows[0].Names), claims)
 		if err != nil {
@@ -32,9 +32,9 @@ func buildInserts(m Mutation, claims []lease.Claim) ([]Statement, error) {
 	return statements, nil
 }
 
-// bounded reports whether the number of rows affected can miss a bound.
+// bounded reports whether what is said of all rows together needs one statement.
 func bounded(m Mutation) bool {
-	return m.MinAffected > 0 || m.MaxAffected >= 0 && int64(len(m.Rows)) > m.MaxAffected
+	return len(m.Order) > 0 || m.MinAffected > 0 || m.MaxAffected >= 0 && int64(len(m.Rows)) > m.MaxAffected
 }
 
 // sameColumns counts the leading rows that one INSERT can take. DEFAULT VALUES

@@ -32,10 +32,10 @@ func (p Path) sql(b *builder, operand string) string {
 	return operand
 }
 
-// operand is a column of t, or what lies in it, to be compared or sorted by.
+// operand is a column of alias, or what lies in it, to be compared or sorted by.
 // json has no operators for that, jsonb does.
-func operand(b *builder, column catalog.Column, path Path) string {
-	text := path.sql(b, "t."+ident(column.Name))
+func operand(b *builder, alias string, column catalog.Column, path Path) string {
+	text := path.sql(b, alias+"."+ident(column.Name))
 	if len(path) > 0 && column.KeyType == "json" && !path[len(path)-1].Text {
 		return text + "::pg_catalog.jsonb"
 	}

@@ -131,6 +131,9 @@ func drawMutation(t *rapid.T, w world) statement.Mutation {
 		m.Rows = []statement.Row{drawRow(t, w, 1)}
 		drawIncrement(t, w, &m)
 	}
+	if (m.Op != catalog.Insert || len(m.Rows) == 1) && rapid.Bool().Draw(t, "sorted") {
+		m.Order = drawQuery(t, w).Order
+	}
 	if m.Op != catalog.Insert && rapid.Bool().Draw(t, "conditional") {
 		m.IfMatch = rapid.SliceOfN(rapid.Just(marker+"etag"), 0, 2).Draw(t, "etags")
 	}

@@ -3,10 +3,15 @@ package statement
 import (
 	"fmt"
 	"strings"
+
+	"github.com/fencegate/fencegate/internal/catalog"
 )
 
 // BuildQuery returns the statement of q.
 func BuildQuery(q Query) (Statement, error) {
+	if q.Routine != nil {
+		return buildReadingCall(q)
+	}
 	if err := q.check(); err != nil {
 		return Statement{}, err
 	}
@@ -24,8 +29,12 @@ func BuildQuery(q Query) (Statement, error) {
 	if q.Total {
 		total = fmt.Sprintf("(SELECT count(*) FROM %s AS t%s)", tableName(q.Table), conditions)
 	}
+	order := orderBy(&b, q.Table, q.Order, "t")
+	if order != "" {
+		order = "\n   " + order
+	}
 	fmt.Fprintf(&b, "SELECT count(*), %s, %s, %s\n  FROM (\n  SELECT %s\n    FROM %s AS t%s%s\n   LIMIT %s OFFSET %s) AS w",
-		jsonOf(&b, answered, q.MaxBytes), total, etagOf(q.ETag), columns, tableName(q.Table), conditions, q.orderBy(&b), b.param(q.Limit), b.param(q.Offset))
+		jsonOf(&b, answered, "", q.MaxBytes), total, etagOf(q.ETag), columns, tableName(q.Table), conditions, order, b.param(q.Limit), b.param(q.Offset))
 	return b.statement(), nil
 }
 
@@ -33,22 +42,30 @@ func (q Query) check() error {
 	if err := q.Columns.Check(q.Table); err != nil {
 		return err
 	}
-	for _, term := range q.Order {
-		if err := term.Path.check(q.Table, term.Column, "order"); err != nil {
-			return err
-		}
+	if err := checkOrder(q.Table, q.Order); err != nil {
+		return err
 	}
 	return checkFilters(q.Table, q.Filters, "")
 }
 
-func (q Query) orderBy(b *builder) string {
-	if len(q.Order) == 0 {
+func checkOrder(table *catalog.Table, order []OrderTerm) error {
+	for _, term := range order {
+		if err := term.Path.check(table, term.Column, "order"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// orderBy is the clause that sorts the rows of alias, "" if nothing is to.
+func orderBy(b *builder, table *catalog.Table, order []OrderTerm, alias string) string {
+	if len(order) == 0 {
 		return ""
 	}
-	terms := make([]string, len(q.Order))
-	for i, term := range q.Order {
-		column, _ := q.Table.Column(term.Column) // check has seen it
-		terms[i] = operand(b, column, term.Path)
+	terms := make([]string, len(order))
+	for i, term := range order {
+		column, _ := table.Column(term.Column) // checkOrder has seen it
+		terms[i] = operand(b, alias, column, term.Path)
 		if term.Desc {
 			terms[i] += " DESC"
 		}
@@ -56,5 +73,5 @@ func (q Query) orderBy(b *builder) string {
 			terms[i] += " NULLS " + strings.ToUpper(term.Nulls)
 		}
 	}
-	return "\n   ORDER BY " + strings.Join(terms, ", ")
+	return "ORDER BY " + strings.Join(terms, ", ")
 }

@@ -34,6 +34,18 @@ func buildCall(m Mutation, claims []lease.Claim) ([]Statement, error) {
 	return []Statement{b.statement()}, nil
 }
 
+// buildReadingCall returns the statement of a call that needs no lock: in a READ
+// ONLY transaction it can't write.
+func buildReadingCall(q Query) (Statement, error) {
+	var b builder
+	if _, err := routineSource(&b, q.Routine, q.Params); err != nil {
+		return Statement{}, err
+	}
+	json := answered(&b, Mutation{Op: catalog.Call, Routine: q.Routine, Return: Columns{All: !q.Routine.ReturnsVoid}, MaxBytes: q.MaxBytes})
+	fmt.Fprintf(&b, "\nSELECT count(*), %s, NULL::pg_catalog.int8, NULL::pg_catalog.text\n  FROM (SELECT * FROM w LIMIT %s) AS w", json, b.param(q.Limit))
+	return b.statement(), nil
+}
+
 // routineSource writes the WITH list of a call, up to and including w, whose
 // rows are the routine's. It returns the lock key as the parameters render it,
 // which must equal the one presented.

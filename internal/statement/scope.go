@@ -137,8 +137,9 @@ func returning(m Mutation) string {
 	if all || m.ETag {
 		return "t.*"
 	}
-	for _, column := range m.Table.Lock.Columns {
-		names = append(names, column)
+	names = append(names, m.Table.Lock.Columns...)
+	for _, term := range m.Order {
+		names = append(names, term.Column)
 	}
 	if names = unique(names); len(names) > 0 {
 		return identList("t.", names)

@@ -40,10 +40,11 @@ type Mutation struct {
 	Columns []string
 	// Insert: what to do about rows that are there already. Nil: an error.
 	Upsert  *Upsert
-	All     bool     // allows Update and Delete without filters
-	IfMatch []string // Update and Delete: touch only rows with one of these ETags; nil: any
-	Return  Columns  // the zero value returns nothing
-	ETag    bool     // answer the ETag of the one row that is returned
+	All     bool        // allows Update and Delete without filters
+	IfMatch []string    // Update and Delete: touch only rows with one of these ETags; nil: any
+	Return  Columns     // the zero value returns nothing
+	Order   []OrderTerm // of what is returned
+	ETag    bool        // answer the ETag of the one row that is returned
 	// MinAffected and MaxAffected bound the rows that are touched; MaxAffected
 	// negative: no bound.
 	MinAffected, MaxAffected int64
@@ -89,9 +90,12 @@ type Row struct {
 	JSON  []byte
 }
 
-// Query is one read of one table.
+// Query is one read of one table, or one call of a routine that only reads,
+// with nothing but its parameters and bounds.
 type Query struct {
 	Table   *catalog.Table
+	Routine *catalog.Routine // in place of Table
+	Params  Row              // of Routine
 	Columns Columns
 	Filters []Filter
 	Order   []OrderTerm
@@ -205,6 +209,9 @@ func checkColumns(m Mutation) error {
 		return err
 	}
 	if err := m.Return.Check(m.Table); err != nil {
+		return err
+	}
+	if err := checkOrder(m.Table, m.Order); err != nil {
 		return err
 	}
 	return checkFilters(m.Table, m.Filters, "")

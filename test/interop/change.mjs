@@ -18,6 +18,14 @@ test('update with select returns the rows as they are now', async () => {
   assert.equal(requests[1].headers['content-type'], 'application/json')
 })
 
+test('what a write returns is sorted as asked', async () => {
+  await add(11, 12, 13)
+  const rows = await ok(parts().update({ name: 'after' }).eq('shelf', shelf).gte('no', 11).lte('no', 13).select('name').order('no', { ascending: false }))
+  assert.equal(rows.length, 3)
+  const numbers = await ok(parts().delete().eq('shelf', shelf).gte('no', 11).lte('no', 13).select('no').order('no', { ascending: false }))
+  assert.deepEqual(numbers.map((part) => part.no), [13, 12, 11])
+})
+
 test('update with count', async () => {
   await add(20, 21)
   const { count, status } = await parts().update({ name: 'after' }, { count: 'exact' }).eq('shelf', shelf).gte('no', 20).lte('no', 29)
@@ -53,7 +61,7 @@ test('maxAffected holds back an update or delete of more rows', async () => {
   await add(60, 61)
   const both = (write) => write.eq('shelf', shelf).in('no', [60, 61])
   for (const write of [parts().update({ name: 'after' }), parts().delete()]) {
-    const error = await refused(both(write).maxAffected(1), 409, 'FG004')
+    const error = await refused(both(write).maxAffected(1), 409, 'PGRST124')
     assert.equal(error.type, 'urn:fencegate:problem:max_affected_exceeded')
   }
   assert.deepEqual(await names(60, 61), ['before', 'before'])
