@@ -48,7 +48,7 @@ type Table struct {
 type Column struct {
 	Name string
 	// Type is the type's name without length or precision, so that a cast to
-	// it never cuts a value.
+	// it never cuts a value; an interval's fields are there.
 	Type string
 	// Kind is how the column is rendered in a lock key, "" if it can't be.
 	Kind KeyKind

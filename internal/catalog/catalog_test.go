@@ -19,7 +19,7 @@ CREATE TABLE parent (id integer);
 CREATE TABLE child (extra text) INHERITS (parent);
 CREATE DOMAIN short AS varchar(3);
 CREATE DOMAIN shorter AS short;
-CREATE TABLE kinds (d shorter, b bit(3), c char(2), j jsonb);
+CREATE TABLE kinds (d shorter, b bit(3), c char(2), j jsonb, i interval day, i2 interval(2));
 CREATE TABLE other (id integer);
 `
 
@@ -77,7 +77,7 @@ func TestTypesAreSpelledWithoutLength(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, expected := range map[string]string{"d": "shorter", "b": `"bit"`, "c": "bpchar", "j": "jsonb"} {
+	for name, expected := range map[string]string{"d": "shorter", "b": `"bit"`, "c": "bpchar", "j": "jsonb", "i": "interval day", "i2": "interval(2)"} {
 		if column, _ := table.Column(name); column.Type != expected {
 			t.Errorf("%s is %s, expected %s", name, column.Type, expected)
 		}

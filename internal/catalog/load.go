@@ -41,10 +41,11 @@ func loadTable(ctx context.Context, db Querier, spec Spec) (*Table, error) {
 		return nil, errors.New("the gateway's own schema and PostgreSQL's can't be reached through the gateway")
 	}
 	// format_type with typmod -1 spells a type so that no length is implied,
-	// even for bpchar and bit. Domains are rendered by what they are made of.
+	// even for bpchar and bit. An interval keeps its fields: they say what unit a
+	// bare number has. Domains are rendered by what they are made of.
 	const query = `
 		SELECT a.attname,
-		       format_type(a.atttypid, -1),
+		       format_type(a.atttypid, CASE WHEN a.atttypid = 'interval'::regtype THEN a.atttypmod ELSE -1 END),
 		       CASE
 		         WHEN b.typtype = 'e' THEN 'plain'
 		         WHEN b.oid IN ('int2'::regtype, 'int4'::regtype, 'int8'::regtype, 'text'::regtype,
