@@ -56,6 +56,7 @@ type Column struct {
 	// which a lock key's part is compared.
 	KeyType   string
 	Generated bool // GENERATED ALWAYS AS (…) STORED
+	Composite bool // KeyType is a row of other types
 }
 
 // KeyKind is a family of types that lock templates can render in one fixed way.

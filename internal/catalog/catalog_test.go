@@ -19,7 +19,9 @@ CREATE TABLE parent (id integer);
 CREATE TABLE child (extra text) INHERITS (parent);
 CREATE DOMAIN short AS varchar(3);
 CREATE DOMAIN shorter AS short;
-CREATE TABLE kinds (d shorter, b bit(3), c char(2), j jsonb, i interval day, i2 interval(2));
+CREATE TYPE pair AS (a integer, b text);
+CREATE DOMAIN some_pair AS pair;
+CREATE TABLE kinds (d shorter, b bit(3), c char(2), j jsonb, i interval day, i2 interval(2), p some_pair);
 CREATE TABLE other (id integer);
 `
 
@@ -84,5 +86,8 @@ func TestTypesAreSpelledWithoutLength(t *testing.T) {
 	}
 	if column, _ := table.Column("d"); column.KeyType != "character varying" || column.Kind != catalog.Plain {
 		t.Errorf("as part of a lock key it is %+v", column)
+	}
+	if column, _ := table.Column("p"); column.KeyType != "pair" || !column.Composite {
+		t.Errorf("a domain of rows is %+v", column)
 	}
 }

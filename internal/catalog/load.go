@@ -54,7 +54,8 @@ func loadTable(ctx context.Context, db Querier, spec Spec) (*Table, error) {
 		         ELSE ''
 		       END,
 		       format_type(b.oid, -1),
-		       a.attgenerated <> ''
+		       a.attgenerated <> '',
+		       b.typtype = 'c'
 		  FROM pg_catalog.pg_class AS c
 		  JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
 		  JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
