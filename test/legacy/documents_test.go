@@ -20,7 +20,8 @@ func documentKinds() []kind {
 		{"json", documents, nil},
 		{"jsonb", documents, asTheyAre(`1e999999`, `[1e999999]`)},
 		{"jsonpath", texts("$", "$.a[*] ? (@.x > 1)", "strict $.\"odd, name\"", "lax $[0 to last]"), nil},
-		{"xml", texts("<a/>", `<?xml version="1.0" standalone="yes"?><a b="c">d &amp; e</a>`, "just content", "", "<a>ä中👍</a>", "<a/><b/>"), texts("<a>", "<a></b>", "&nope;")},
+		{"xml", texts("<a/>", `<?xml version="1.0" standalone="yes"?><a b="c">d &amp; e</a>`, "just content", "", "<a>ä中👍</a>", "<a/><b/>"),
+			texts("<a>", "<a></b>", "&nope;")},
 		{"tsvector", texts("", "a fat cat", "'a':1A 'fat':2,3B", "'it''s' 'odd, \"one\"'", "'größe':1"), nil},
 		{"tsquery", texts("", "fat & rat", "'a' & !'b' | 'c':*AB <2> 'd'", "fat <-> rat"), nil},
 	}

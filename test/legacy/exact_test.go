@@ -132,8 +132,12 @@ func (c *column) same(t testing.TB, begin int) {
 	if len(rows) != len(c.values) {
 		t.Fatalf("%d rows of %d", len(rows), len(c.values))
 	}
+	wrong := 0
 	for i, row := range rows {
-		if row[1] != row[2] || row[3] != "t" {
+		if row[1] == row[2] && row[3] == "t" {
+			continue
+		}
+		if wrong++; wrong < 4 {
 			t.Errorf("%s is stored as %q, and PostgreSQL itself makes %q of it (the same bytes: %s)",
 				shorten(c.values[i].json), shorten(row[1]), shorten(row[2]), row[3])
 		}
@@ -190,9 +194,10 @@ func (c *column) sendBack(t *testing.T) {
 	c.same(t, bulk)
 }
 
-// findByEq asks for each value by PostgreSQL's own text of it.
+// findByEq asks for a dozen values by PostgreSQL's own text of them.
 func (c *column) findByEq(t *testing.T) {
-	for _, text := range c.stored(t) {
+	texts := c.stored(t)
+	for _, text := range texts[:min(12, len(texts))] {
 		want, state := c.found(t, bulk, text)
 		answer := c.Do(t, testenv.Request{Path: "/rest/" + c.where(bulk) + "&select=id&" + c.name + "=eq." + escape(text)})
 		if state != "" {
@@ -243,14 +248,12 @@ func (c *column) found(t *testing.T, begin int, text string) (ids, state string)
 	t.Helper()
 	query := fmt.Sprintf(`SELECT id FROM legacy.wide WHERE grp = %s AND id - %d BETWEEN 0 AND 999 AND %s = %s`,
 		quote(c.group), begin, ident(c.name), quote(text))
-	if state = c.sqlState(t, query); state == "0A000" {
-		query += "::" + c.text(t, `SELECT format_type(atttypid, -1) FROM pg_attribute WHERE attrelid = 'legacy.wide'::regclass AND attname = `+quote(c.name))
-		state = c.sqlState(t, query)
+	rows, err := c.try(t, query)
+	if stateOf(t, err) == "0A000" {
+		typ := c.text(t, `SELECT format_type(atttypid, -1) FROM pg_attribute WHERE attrelid = 'legacy.wide'::regclass AND attname = `+quote(c.name))
+		rows, err = c.try(t, query+"::"+typ)
 	}
-	if state != "" {
-		return "", state
-	}
-	return sorted(firsts(c.rows(t, query))), ""
+	return sorted(firsts(rows)), stateOf(t, err)
 }
 
 func (c *column) noEq(t *testing.T, answer testenv.Response, state string) {
@@ -271,21 +274,22 @@ func ids(t *testing.T, body string) string {
 }
 
 // turnedAway sends values that PostgreSQL itself refuses: the gateway must too,
-// for the same reason. The first is sent in every way, the others in one.
+// for the same reason, naming what PostgreSQL names. The first is sent in every way, the others in one.
 func turnedAway(t *testing.T, w *world, name string, values []value) {
 	c := w.open(t, name, nil)
 	c.rows(t, fmt.Sprintf("INSERT INTO legacy.wide (grp, id) VALUES (%s, 0)", quote(c.group)))
 	before := c.content(t)
 	for i, v := range values {
-		state := c.sqlState(t, fmt.Sprintf("INSERT INTO legacy.mirror (grp, id, %s) VALUES (%s, 0, %s)", ident(name), quote(c.group), v.sql))
-		if state == "" {
+		why := c.refusal(t, fmt.Sprintf("INSERT INTO legacy.mirror (grp, id, %s) VALUES (%s, 0, %s)", ident(name), quote(c.group), v.sql))
+		if why == nil {
 			t.Errorf("PostgreSQL itself takes %s", v.sql)
 			continue
 		}
 		for way, answer := range c.ways(t, v, i == 0) {
 			p := answer.Problem(t)
-			if answer.Status != http.StatusUnprocessableEntity || p.Code != state || p.Outcome != "not_applied" {
-				t.Errorf("%s %s: %d, not 422 %s: %s", way, shorten(v.json), answer.Status, state, shorten(answer.Body))
+			if answer.Status != http.StatusUnprocessableEntity || p.Code != why.Code || p.Column != why.ColumnName ||
+				p.Constraint != why.ConstraintName || p.Outcome != "not_applied" {
+				t.Errorf("%s %s: %d, not 422 as PostgreSQL has it (%+v): %s", way, shorten(v.json), answer.Status, why, shorten(answer.Body))
 			}
 		}
 	}

@@ -4,7 +4,6 @@
 package legacy_test
 
 import (
-	"context"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -17,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -59,7 +59,7 @@ func yaml(tables []table) string {
 	var b strings.Builder
 	b.WriteString("tables:\n")
 	for _, table := range tables {
-		fmt.Fprintf(&b, "  - {name: {schema: %s, name: %s}, lock: %s}\n", quote(table.schema), quote(table.name), quote(table.lock))
+		fmt.Fprintf(&b, "  - {name: {schema: %s, name: %s}, lock: %s}\n", jsonText(table.schema), jsonText(table.name), jsonText(table.lock))
 	}
 	return b.String()
 }
@@ -81,7 +81,7 @@ func needExtensions(t *testing.T, pool *pgxpool.Pool) {
 	}
 }
 
-// quote is text as a literal of SQL, and of YAML.
+// quote is text as a literal of SQL.
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 
 func ident(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
@@ -138,9 +138,9 @@ func firsts(rows [][]string) []string {
 	return texts
 }
 
-// sqlState is the SQLSTATE that PostgreSQL refuses sql with, "" if it does not.
-// Nothing of sql stays.
-func (w *world) sqlState(t testing.TB, sql string) string {
+// refusal is what PostgreSQL refuses sql with, nil if it does not. Nothing of sql
+// stays.
+func (w *world) refusal(t testing.TB, sql string) *pgconn.PgError {
 	t.Helper()
 	conn, err := w.pool.Acquire(t.Context())
 	if err != nil {
@@ -148,11 +148,21 @@ func (w *world) sqlState(t testing.TB, sql string) string {
 	}
 	defer conn.Release()
 	_, err = conn.Conn().PgConn().Exec(t.Context(), "BEGIN;"+sql).ReadAll()
-	_, end := conn.Conn().PgConn().Exec(context.WithoutCancel(t.Context()), "ROLLBACK").ReadAll()
+	if _, end := conn.Conn().PgConn().Exec(t.Context(), "ROLLBACK").ReadAll(); end != nil {
+		t.Fatal(end)
+	}
+	var pg *pgconn.PgError
+	if err != nil && !errors.As(err, &pg) {
+		t.Fatal(err)
+	}
+	return pg
+}
+
+// stateOf is the SQLSTATE of an error of PostgreSQL's, "" of none.
+func stateOf(t testing.TB, err error) string {
+	t.Helper()
 	var pg *pgconn.PgError
 	switch {
-	case end != nil:
-		t.Fatal(end)
 	case err == nil:
 		return ""
 	case !errors.As(err, &pg):
@@ -207,15 +217,13 @@ func shorten(text string) string {
 	return text
 }
 
-// jsonText is text as a JSON string, with every character as it is.
+// jsonText is text as a JSON string, every character as it is where it can be.
 func jsonText(text string) string {
-	var b strings.Builder
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(text); err != nil {
-		panic(err) // a string always encodes
+	quoted, err := jsontext.AppendQuote(nil, text)
+	if err != nil {
+		panic(err) // only of text that is no UTF-8
 	}
-	return strings.TrimSuffix(b.String(), "\n")
+	return string(quoted)
 }
 
 func escape(text string) string { return url.QueryEscape(text) }

@@ -89,7 +89,8 @@ func (w *world) thereAndBack(t *testing.T, name, stored, read, back string) {
 
 func filters(t *testing.T, w *world) {
 	w.rows(t, `INSERT INTO legacy.wide (grp, id, pair, jsonb, char_5, bit_5, numeric, float8, timestamptz, mood, citext, text, pairs, year)
-		SELECT 'G', id, ROW(id, 'x,"y"')::legacy.pair, jsonb_build_object('n', 9007199254740992 + id), 'a', B'10101', 1.10, 'NaN', 'infinity', 'very happy', 'Mixed', '', '{"(1,)"}', '[2026,2027)'
+		SELECT 'G', id, ROW(id, 'x,"y"')::legacy.pair, jsonb_build_object('n',
+			9007199254740992 + id), 'a', B'10101', 1.10, 'NaN', 'infinity', 'very happy', 'Mixed', '', '{"(1,)"}', '[2026,2027)'
 		  FROM generate_series(1, 3) AS id`)
 	w.rows(t, `INSERT INTO legacy.wide (grp, id, jsonb) VALUES ('G', 4, 'null'), ('G', 5, NULL)`)
 	for name, c := range map[string]struct{ filter, want string }{
