@@ -4,7 +4,6 @@
 package legacy_test
 
 import (
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"flag"
