@@ -62,7 +62,7 @@ type Table struct {
 type Column struct {
 	Name string
 	// Type is the type's name without length or precision, so that a cast to
-	// it never cuts a value.
+	// it never cuts a value; an interval's fields are there.
 	Type string
 	// Kind is how the column is rendered in a lock key, "" if it can't be.
 	Kind KeyKind
@@ -70,6 +70,7 @@ type Column struct {
 	// which a lock key's part is compared.
 	KeyType   string
 	Generated bool // GENERATED ALWAYS AS (…) STORED
+	Composite bool // KeyType is a row of other types
 }
 
 // KeyKind is a family of types that lock templates can render in one fixed way.

@@ -59,8 +59,10 @@ func loadTable(ctx context.Context, db Querier, spec Spec) (*Table, error) {
 	}
 	const query = `
 		SELECT a.attname,
-		       ` + typeColumns + `,
-		       a.attgenerated <> ''
+		       format_type(typ.oid, CASE WHEN typ.oid = 'interval'::regtype THEN a.atttypmod ELSE -1 END),
+		       ` + keyColumns + `,
+		       a.attgenerated <> '',
+		       b.typtype = 'c'
 		  FROM pg_catalog.pg_class AS c
 		  JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
 		  JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped

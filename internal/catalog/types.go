@@ -2,11 +2,17 @@ package catalog
 
 // The queries that read types join pg_type as typ, and typeBase behind it.
 
-// typeColumns are the Type, Kind and KeyType of a column or parameter.
 // format_type with typmod -1 spells a type so that no length is implied, even
-// for bpchar and bit. Domains are rendered by what they are made of.
+// for bpchar and bit. Only an interval's column keeps its fields: they say what
+// unit a bare number has.
+
+// typeColumns are the Type, Kind and KeyType of a parameter.
 const typeColumns = `format_type(typ.oid, -1),
-		       CASE
+		       ` + keyColumns
+
+// keyColumns are the Kind and KeyType of a column or parameter. Domains are
+// rendered by what they are made of.
+const keyColumns = `CASE
 		         WHEN b.typtype = 'e' THEN 'plain'
 		         WHEN b.oid IN ('int2'::regtype, 'int4'::regtype, 'int8'::regtype, 'text'::regtype,
 		                        'varchar'::regtype, 'bpchar'::regtype, 'uuid'::regtype, 'bool'::regtype) THEN 'plain'

@@ -70,15 +70,24 @@ func (f Filter) sql(b *builder, table *catalog.Table) string {
 	left := operand(b, "t", column, f.Path)
 	switch {
 	case f.Op == In:
-		return left + " = ANY (" + b.param(arrayLiteral(f.Values)) + ")"
+		return left + " = ANY (" + typed(column, b.param(arrayLiteral(f.Values)), "[]") + ")"
 	case f.Op == Is:
 		return left + " " + isWords[f.Values[0]]
 	case IsSearch(f.Op):
 		return f.search(b, left, column.KeyType == "tsvector")
 	case f.Quantifier != "":
-		return fmt.Sprintf("%s %s %s (%s)", left, infix[f.Op], strings.ToUpper(string(f.Quantifier)), b.param(f.Op.pattern(f.Values[0])))
+		return fmt.Sprintf("%s %s %s (%s)", left, infix[f.Op], strings.ToUpper(string(f.Quantifier)), typed(column, b.param(f.Op.pattern(f.Values[0])), "[]"))
 	}
-	return left + " " + infix[f.Op] + " " + b.param(f.Op.pattern(f.Values[0]))
+	return left + " " + infix[f.Op] + " " + typed(column, b.param(f.Op.pattern(f.Values[0])), "")
+}
+
+// typed names the type of a value that is compared with a row: PostgreSQL has
+// one operator for rows of all types, and does not find out itself.
+func typed(column catalog.Column, value, array string) string {
+	if column.Composite {
+		return value + "::" + column.KeyType + array
+	}
+	return value
 }
 
 // search makes a document of any operand that is none yet, in the language of
