@@ -75,15 +75,17 @@ func TestMigrate(t *testing.T) {
 	}{
 		{"migrate status", 1, "version 0 of"},
 		{"serve", 1, "gateway migrate up"},
-		{"migrate up", 0, "version 2 of 2"},
-		{"migrate up", 0, "version 2 of 2"},
-		{"migrate status", 0, "version 2 of 2"},
+		{"migrate up", 0, "version 4 of 4"},
+		{"migrate up", 0, "version 4 of 4"},
+		{"migrate status", 0, "version 4 of 4"},
 		{"serve", 1, "there is no such table"},
 		{"migrate down", 1, "late writers would be admitted"},
-		{"migrate down --forget-marks", 0, "version 1 of 2"},
+		{"migrate down --forget-marks", 0, "version 3 of 4"},
 		{"serve", 1, "gateway migrate up"},
-		{"migrate down --forget-marks", 0, "version 0 of 2"},
-		{"migrate up", 0, "version 2 of 2"},
+		{"migrate down --forget-marks", 0, "version 2 of 4"},
+		{"migrate down --forget-marks", 0, "version 1 of 4"},
+		{"migrate down --forget-marks", 0, "version 0 of 4"},
+		{"migrate up", 0, "version 4 of 4"},
 	} {
 		out, code := gateway(t, append(strings.Fields(step.args), "--config", path)...)
 		if code != step.code || !strings.Contains(out, step.says) {

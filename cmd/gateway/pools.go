@@ -87,6 +87,7 @@ func connections(cfg *config.Config) (*pgxpool.Config, error) {
 	for name, value := range map[string]string{
 		"application_name":                    "fencegate",
 		"client_encoding":                     "UTF8",
+		"extra_float_digits":                  "3", // less loses digits of what is read
 		"default_transaction_isolation":       "read committed",
 		"statement_timeout":                   milliseconds(cfg.Database.StatementTimeout),
 		"lock_timeout":                        milliseconds(cfg.Database.LockTimeout),

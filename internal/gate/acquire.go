@@ -140,8 +140,8 @@ func (a *attempt) recheck(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !current.HeldBy(a.claim.Holder) {
-		return &Held{Key: a.claim.Key, Wait: current.Remaining, Reason: "the lease ran out before it was granted"}
+	if !current[0].HeldBy(a.claim.Holder) {
+		return &Held{Key: a.claim.Key, Wait: current[0].Remaining, Reason: "the lease ran out before it was granted"}
 	}
 	return nil
 }

@@ -4,11 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/fencegate/fencegate/internal/lease"
+	"github.com/fencegate/fencegate/internal/lockclient"
 )
 
 // Check is what the lease check of an admitted write found.
@@ -31,26 +30,33 @@ const (
 // checkAll checks every claim; the refusals of several are joined, and come
 // before any other error.
 func (g *Gate) checkAll(ctx context.Context, claims []lease.Claim) ([]Check, error) {
-	checks := make([]Check, len(claims))
-	errs := make([]error, len(claims))
-	var asked sync.WaitGroup
+	keys := make([]lease.Key, len(claims))
 	for i, claim := range claims {
-		asked.Go(func() { checks[i], errs[i] = g.check(ctx, claim) })
+		keys[i] = claim.Key
 	}
-	asked.Wait()
-	refused := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return asRefused(err) == nil })
-	if len(refused) > 0 {
-		return nil, errors.Join(refused...)
+	readings, unavailable := g.Store.Read(ctx, keys...)
+	if unavailable != nil {
+		readings = make([]lockclient.Reading, len(claims))
 	}
-	return checks, cmp.Or(errs...)
+	checks := make([]Check, len(claims))
+	var refused, failed []error
+	for i, claim := range claims {
+		var err error
+		checks[i], err = g.check(ctx, claim, readings[i], unavailable)
+		if asRefused(err) != nil {
+			refused = append(refused, err)
+		} else {
+			failed = append(failed, err)
+		}
+	}
+	return checks, cmp.Or(errors.Join(refused...), cmp.Or(failed...))
 }
 
-// check asks the lock service whether the claim's holder is alive. It may only
-// refuse; the fence admits. When the answer is not a plain yes the mark is
-// read as well and its verdict wins, so that a stale token is called stale
-// with the lock service up or down, and busy is never called stale.
-func (g *Gate) check(ctx context.Context, claim lease.Claim) (Check, error) {
-	current, unavailable := g.Store.Read(ctx, claim.Key)
+// check decides by what the lock service said whether the claim's holder is
+// alive. It may only refuse; the fence admits. When the answer is not a plain
+// yes the mark is read as well and its verdict wins, so that a stale token is
+// called stale with the lock service up or down, and busy is never called stale.
+func (g *Gate) check(ctx context.Context, claim lease.Claim, current lockclient.Reading, unavailable error) (Check, error) {
 	if unavailable == nil && current.HeldBy(claim.Holder) {
 		return Check{Key: claim.Key, Verdict: Live, Remaining: current.Remaining}, nil
 	}

@@ -71,6 +71,7 @@ type DatabaseError struct {
 	Constraint string
 	Column     string
 	Detail     string // may carry row values: for the log only
+	Position   int32  // in the text of the statement; 0: it is not the statement that is wrong
 }
 
 func (e *DatabaseError) Error() string { return fmt.Sprintf("%s (SQLSTATE %s)", e.Message, e.SQLState) }
@@ -111,7 +112,7 @@ func classify(at stage, err error) error {
 	case fromServer && !fatal:
 		return &DatabaseError{
 			SQLState: pg.Code, Message: pg.Message, Hint: pg.Hint, Detail: pg.Detail,
-			Constraint: pg.ConstraintName, Column: pg.ColumnName,
+			Constraint: pg.ConstraintName, Column: pg.ColumnName, Position: pg.Position,
 		}
 	}
 	return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)

@@ -302,7 +302,7 @@ func TestGrants(t *testing.T) {
 			t.Fatal("granted without its history")
 		}
 		current, err := s.store.Read(t.Context(), shelfKey)
-		if err != nil || current.Live() {
+		if err != nil || current[0].Live() {
 			t.Fatalf("the lease is still there: %+v, %v", current, err)
 		}
 	})
@@ -355,7 +355,7 @@ func TestGrants(t *testing.T) {
 		err = errors.Join(
 			func() error { _, err := tx.Exec(t.Context(), `SET LOCAL synchronous_commit = off`); return err }(),
 			func() error {
-				_, err := tx.Exec(t.Context(), `SELECT fencegate.raise_mark('k', 'h', 0, '', '')`)
+				_, err := tx.Exec(t.Context(), `SELECT fencegate.raise_mark('k', 'h', 0, 0, '', '')`)
 				return err
 			}(),
 			tx.QueryRow(t.Context(), `SHOW synchronous_commit`).Scan(&setting))
@@ -423,6 +423,6 @@ func TestRecords(t *testing.T) {
 // nobody: the fence stands alone.
 type everybodyLives struct{ lockStore }
 
-func (e everybodyLives) Read(ctx context.Context, key lease.Key) (lockclient.Reading, error) {
-	return lockclient.Reading{}, nil // nobody else's, and the gate is lenient
+func (e everybodyLives) Read(ctx context.Context, keys ...lease.Key) ([]lockclient.Reading, error) {
+	return make([]lockclient.Reading, len(keys)), nil // nobody else's, and the gate is lenient
 }

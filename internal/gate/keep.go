@@ -69,7 +69,7 @@ func (g *Gate) lost(ctx context.Context, claim lease.Claim) error {
 	if err != nil {
 		return err
 	}
-	return leaseRefusal(claim, current)
+	return leaseRefusal(claim, current[0])
 }
 
 func leaseRefusal(claim lease.Claim, current lockclient.Reading) *Refused {

@@ -17,8 +17,8 @@ type lockStore = lockclient.Store
 // unreachable is the real store behind a network that is down.
 type unreachable struct{ lockStore }
 
-func (unreachable) Read(context.Context, lease.Key) (lockclient.Reading, error) {
-	return lockclient.Reading{}, lockclient.ErrUnavailable
+func (unreachable) Read(context.Context, ...lease.Key) ([]lockclient.Reading, error) {
+	return nil, lockclient.ErrUnavailable
 }
 
 func code(err error) fence.Code {
@@ -114,8 +114,8 @@ func TestRenew(t *testing.T) {
 	if renewed, err := s.gate.Renew(t.Context(), claim, 30*time.Second, origin); err != nil || renewed.Remaining != 30*time.Second {
 		t.Fatalf("a live lease: %+v, %v", renewed, err)
 	}
-	if current, _ := s.store.Read(t.Context(), shelfKey); current.Remaining > 30*time.Second {
-		t.Errorf("renewals add up: %s are left", current.Remaining)
+	if current, _ := s.store.Read(t.Context(), shelfKey); current[0].Remaining > 30*time.Second {
+		t.Errorf("renewals add up: %s are left", current[0].Remaining)
 	}
 	stranger := claim
 	stranger.Holder = lease.NewHolder()
@@ -135,7 +135,7 @@ func TestRenew(t *testing.T) {
 	if got := code(renew(claim)); got != LeaseExpired {
 		t.Errorf("an expired lease: %s", got)
 	}
-	if current, _ := s.store.Read(t.Context(), shelfKey); current.Live() {
+	if current, _ := s.store.Read(t.Context(), shelfKey); current[0].Live() {
 		t.Error("the late renewal has revived the lease")
 	}
 	successor := s.grant(t, s.gate, shelfKey)

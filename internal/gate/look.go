@@ -31,9 +31,9 @@ func (g *Gate) Look(ctx context.Context, key lease.Key) (State, error) {
 	}
 	return State{
 		Mark:   mark,
-		Live:   current.Live(),
-		Left:   current.Remaining,
-		OfMark: current.Live() && current.Holder.Digest() == mark.HolderDigest,
+		Live:   current[0].Live(),
+		Left:   current[0].Remaining,
+		OfMark: current[0].Live() && current[0].Holder.Digest() == mark.HolderDigest,
 	}, nil
 }
 

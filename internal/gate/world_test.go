@@ -22,9 +22,10 @@ import (
 
 // world is one database and one lock service with gates on them.
 type world struct {
-	db    *testenv.Database
-	pool  *pgxpool.Pool
-	store *redislock.Store
+	db     *testenv.Database
+	pool   *pgxpool.Pool
+	tables *catalog.Catalog // none: grants look into it for fence columns
+	store  *redislock.Store
 }
 
 func newWorld(t *testing.T) *world {
@@ -37,7 +38,12 @@ func newWorld(t *testing.T) *world {
 	}
 	client := redis.NewClient(options)
 	t.Cleanup(func() { client.Close() })
-	return &world{db: db, pool: db.Pool(t), store: redislock.New(client, prefix)}
+	pool := db.Pool(t)
+	tables, err := catalog.Open(t.Context(), pool, catalog.Specs{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &world{db: db, pool: pool, tables: tables, store: redislock.New(client, prefix)}
 }
 
 // gate returns a gate that records; options change its configuration.
@@ -48,12 +54,8 @@ func (w *world) gate(t *testing.T, options ...func(*Config)) *Gate {
 	ended := make(chan struct{})
 	go func() { writer.Run(ctx); close(ended) }()
 	t.Cleanup(func() { stop(); <-ended })
-	tables, err := catalog.Open(t.Context(), w.pool, catalog.Specs{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	cfg := Config{
-		Writes: w.pool, Reads: w.pool, Tables: tables, Store: w.store, Marks: fence.New(w.pool), Audit: writer, Records: audit.NewReader(w.pool), Log: slog.New(slog.DiscardHandler),
+		Writes: w.pool, Reads: w.pool, Tables: w.tables, Store: w.store, Marks: fence.New(w.pool), Audit: writer, Records: audit.NewReader(w.pool), Log: slog.New(slog.DiscardHandler),
 		Terms: Terms{Min: time.Millisecond, Default: time.Minute, Max: time.Minute, Lifetime: time.Hour},
 	}
 	for _, option := range options {

@@ -39,8 +39,8 @@ type Store interface {
 	// Take makes a lease for holder if, and only if, the key is free. When it
 	// is not, the reading says how long the current one lasts.
 	Take(ctx context.Context, key lease.Key, holder lease.Holder, ttl time.Duration) (bool, Reading, error)
-	// Read says who holds key now.
-	Read(ctx context.Context, key lease.Key) (Reading, error)
+	// Read says who holds each of keys now, in their order, all at one moment.
+	Read(ctx context.Context, keys ...lease.Key) ([]Reading, error)
 	// Extend sets the end of holder's lease to now + ttl. False: holder no
 	// longer has it; an expired lease is never made again.
 	Extend(ctx context.Context, key lease.Key, holder lease.Holder, ttl time.Duration) (bool, error)

@@ -25,7 +25,7 @@ func TestHTTP(t *testing.T) {
 	for _, path := range []string{
 		"/", "/rest", "/rest/", "/rest//inventory", "//rest/inventory", "/rest/inventory/", "/rest/inventory/1", "/REST/inventory",
 		"/v1", "/v1/", "/v1/leases/", "/v1/lease", "/v2/leases", "/v1/leases/adopt", "/v1/leases/announce", "/v1/leases/revoke",
-		"/v1/grants", "/v1/refusals/1/2", "/rest/rpc/now", "/metrics", "/livez", "/debug/pprof/", "/openapi.json", "/favicon.ico",
+		"/v1/grants", "/v1/refusals/1/2", "/metrics", "/livez", "/debug/pprof/", "/openapi.json", "/favicon.ico",
 		"/rest/../v1/leases", "/rest/%2e%2e/v1/leases", "/rest/inventory/..", "/%ff", "/%00", "/rest%2Finventory",
 	} {
 		t.Run("NothingIsThere"+path, func(t *testing.T) {
@@ -64,6 +64,7 @@ func TestHTTP(t *testing.T) {
 		"/rest/inventory":    "GET, HEAD, POST, PATCH, PUT, DELETE",
 		"/rest/nope":         "GET, HEAD, POST, PATCH, PUT, DELETE",
 		"/v1/transactions":   "POST",
+		"/rest/rpc/now":      "GET, HEAD, POST",
 		"/v1/leases":         "GET, HEAD, POST",
 		"/v1/leases/renew":   "POST",
 		"/v1/leases/release": "POST",

@@ -79,8 +79,13 @@ func membersOf(given api.Operation) []member {
 	}
 }
 
+var ops = []string{"insert", "upsert", "update", "delete", "call"}
+
 func (o *operations) one(given api.Operation) (m statement.Mutation, err error) {
 	op := string(given.Op)
+	if !slices.Contains(ops, op) {
+		return m, badMember("/op", "op is %q; there are %s", op, strings.Join(ops, ", "))
+	}
 	for _, one := range membersOf(given) {
 		if one.given && !slices.Contains(strings.Fields(one.ops), op) {
 			return m, badMember("/"+one.name, "%s means nothing for op %q", one.name, op)
@@ -113,11 +118,9 @@ func (o *operations) one(given api.Operation) (m statement.Mutation, err error) 
 	case "update":
 		m.Op = catalog.Update
 		return m, errors.Join(o.where(&m, given), o.update(&m, given))
-	case "delete":
-		m.Op = catalog.Delete
-		return m, o.where(&m, given)
 	}
-	return m, badMember("/op", "op is %q; there are insert, upsert, update, delete, call", op)
+	m.Op = catalog.Delete
+	return m, o.where(&m, given)
 }
 
 func (o *operations) table(given api.Operation) (*catalog.Table, error) {

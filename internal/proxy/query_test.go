@@ -495,11 +495,11 @@ func TestWriteQuery(t *testing.T) {
 			pin = ""
 		}
 		for query, want := range badQueries {
-			isFilter := want.status == 422 && !strings.HasPrefix(query, "select=")
+			isFilter := want.status == 422 && !strings.HasPrefix(query, "select=") && !strings.HasPrefix(query, "order=")
 			switch {
 			case query == "all=true" && method != http.MethodPost, query == "columns=sku" && method == http.MethodPost:
 				continue // means something there
-			case strings.HasPrefix(query, "order="), isFilter && method == http.MethodPost:
+			case isFilter && method == http.MethodPost:
 				want.status, want.slug, want.code, want.column = 400, "malformed_query", "", "" // means nothing for this call
 			}
 			t.Run("Refused/"+method+"/"+query, func(t *testing.T) {
@@ -507,7 +507,7 @@ func TestWriteQuery(t *testing.T) {
 				w.refused(t, g, q, want)
 			})
 		}
-		for _, query := range []string{"order=sku", "limit=1", "offset=1", "limit=0"} {
+		for _, query := range []string{"limit=1", "offset=1", "limit=0"} {
 			t.Run("Refused/"+method+"/"+query, func(t *testing.T) {
 				q.Path = "/rest/inventory?" + pin + query
 				name, _, _ := strings.Cut(query, "=")

@@ -128,9 +128,9 @@ func (d *decodedWrite) returns(m *statement.Mutation) {
 		m.ETag = d.singular
 	case d.prefer.returning == "headers-only" && m.Op == catalog.Insert && len(m.Rows) == 1 && m.Table.PrimaryKey != nil:
 		d.location = true
-		m.Return, m.Order = statement.Columns{Names: m.Table.PrimaryKey}, nil
+		m.Return = statement.Columns{Names: m.Table.PrimaryKey}
 	default:
-		m.Return, m.Order = statement.Columns{}, nil
+		m.Return = statement.Columns{}
 	}
 }
 

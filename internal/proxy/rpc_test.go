@@ -87,8 +87,9 @@ func TestCalls(t *testing.T) {
 		"AnotherSchema":           {call("take_stock", `{"p_sku":"SKU-1"}`, "Content-Profile", "pg_catalog"), want{status: 406, slug: "unknown_schema"}},
 		"AStatusOfItsOwn":         {call("take_stock", `{"p_sku":"SKU-1","p_qty":1000}`), want{status: 409, slug: "raised_by_database", code: "PT409"}},
 		"ARaisedError":            {call("raise_status", `{"p_sku":"SKU-1","p_state":"P0001"}`), want{status: 422, slug: "raised_by_database", code: "P0001"}},
-		"The412IsTheFences":       {call("raise_status", `{"p_sku":"SKU-1","p_state":"PT412"}`), want{status: 500, slug: "internal"}},
-		"NoStatusAtAll":           {call("raise_status", `{"p_sku":"SKU-1","p_state":"PT200"}`), want{status: 500, slug: "internal"}},
+		"The412IsTheFences":       {call("raise_status", `{"p_sku":"SKU-1","p_state":"PT412"}`), want{status: 422, slug: "raised_by_database", code: "PT412"}},
+		"NoStatusAtAll":           {call("raise_status", `{"p_sku":"SKU-1","p_state":"PT200"}`), want{status: 422, slug: "raised_by_database"}},
+		"AStateOfItsOwn":          {call("raise_status", `{"p_sku":"SKU-1","p_state":"45000"}`), want{status: 422, slug: "raised_by_database", code: "45000"}},
 		"AForgedRefusal":          {call("raise_status", `{"p_sku":"SKU-1","p_state":"FG001"}`), want{status: 500, slug: "internal"}},
 		"AForgedTrial":            {call("raise_status", `{"p_sku":"SKU-1","p_state":"FG009"}`), want{status: 500, slug: "internal"}},
 	} {

@@ -82,7 +82,7 @@ func answered(b *builder, m Mutation) string {
 		return aggregated(b, "coalesce(pg_catalog.to_json(w."+ident(m.Routine.Name)+")::pg_catalog.text, 'null')", "", m.MaxBytes)
 	}
 	order := ""
-	if len(m.Order) > 0 && m.Return.Any() {
+	if m.sorted() {
 		order = " " + orderBy(b, m.Table, m.Order, "w")
 	}
 	return jsonOf(b, m.Return, order, m.MaxBytes)

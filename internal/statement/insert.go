@@ -34,7 +34,7 @@ func buildInserts(m Mutation, claims []lease.Claim) ([]Statement, error) {
 
 // bounded reports whether what is said of all rows together needs one statement.
 func bounded(m Mutation) bool {
-	return len(m.Order) > 0 || m.MinAffected > 0 || m.MaxAffected >= 0 && int64(len(m.Rows)) > m.MaxAffected
+	return m.sorted() || m.MinAffected > 0 || m.MaxAffected >= 0 && int64(len(m.Rows)) > m.MaxAffected
 }
 
 // sameColumns counts the leading rows that one INSERT can take. DEFAULT VALUES

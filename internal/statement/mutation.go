@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/fencegate/fencegate/internal/catalog"
 	"github.com/fencegate/fencegate/internal/lease"
 )
 
@@ -91,8 +92,11 @@ func typedList(t record, names []string) string {
 	for i, name := range names {
 		column, _ := t.Column(name) // checkColumns has seen it
 		typed[i] = ident(name) + " " + column.Type
-		if column.Type == bytea {
+		switch {
+		case column.KeyType == bytea:
 			typed[i] = ident(name) + " pg_catalog.text"
+		case isHstore(column):
+			typed[i] = ident(name) + " pg_catalog.json"
 		}
 	}
 	return strings.Join(typed, ", ")
@@ -103,11 +107,21 @@ func values(t record, names []string) []string {
 	list := make([]string, len(names))
 	for i, name := range names {
 		list[i] = "b." + ident(name)
-		if column, _ := t.Column(name); column.Type == bytea {
+		switch column, _ := t.Column(name); {
+		case column.KeyType == bytea:
 			list[i] = fmt.Sprintf("CASE WHEN starts_with(%[1]s, 'base64:') THEN decode(substr(%[1]s, 8), 'base64') ELSE %[1]s::pg_catalog.bytea END", list[i])
+		case isHstore(column):
+			list[i] = fmt.Sprintf("CASE WHEN json_typeof(%[1]s) = 'object' THEN "+
+				"(SELECT coalesce(%[2]s(array_agg(e.key), array_agg(e.value)), ''::%[2]s) FROM json_each_text(%[1]s) AS e) ELSE (%[1]s #>> '{}')::%[2]s END", list[i], column.KeyType)
 		}
 	}
 	return list
+}
+
+// isHstore finds the one type of contrib that PostgreSQL prints as a JSON object
+// and does not read from one. Its constructor has its name.
+func isHstore(column catalog.Column) bool {
+	return column.KeyType == "hstore" || strings.HasSuffix(column.KeyType, ".hstore")
 }
 
 func arrayOf(rows []Row) string {

@@ -138,8 +138,10 @@ func returning(m Mutation) string {
 		return "t.*"
 	}
 	names = append(names, m.Table.Lock.Columns...)
-	for _, term := range m.Order {
-		names = append(names, term.Column)
+	if m.sorted() {
+		for _, term := range m.Order {
+			names = append(names, term.Column)
+		}
 	}
 	if names = unique(names); len(names) > 0 {
 		return identList("t.", names)

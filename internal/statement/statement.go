@@ -83,6 +83,9 @@ func (m Mutation) Target() string {
 	return m.Table.QualifiedName()
 }
 
+// sorted reports whether what m returns has an order.
+func (m Mutation) sorted() bool { return len(m.Order) > 0 && m.Return.Any() }
+
 // Row is one JSON object of a request: its members' names in the order they
 // came, and its text.
 type Row struct {

@@ -71,6 +71,7 @@ func systemKinds() []kind {
 
 func extensionKinds() []kind {
 	return []kind{
+		{"hstore", all(texts("", "a=>1", `"a b"=>"x,y", "c"=>NULL, "ö"=>""`), pairs(`{}`, ``, `{"a":"1","b":null,"c d":"\"\\"}`, `a=>1,b=>NULL,"c d"=>"\"\\"`)), nil},
 		{"ltree", texts("", "Top", "Top.Science.Astronomy", "x_1.A"), nil},
 		{"lquery", texts("Top.*", "Top.*{1,2}.sport*@|tennis.!football%"), nil},
 		{"ltxtquery", texts("Europe & Russia*@ & !Transportation"), nil},

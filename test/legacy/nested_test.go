@@ -33,7 +33,7 @@ func domainKinds() []kind {
 		{"ints", pairs(`[]`, `{}`, `[1,null,3]`, `{1,NULL,3}`, `"{1,2}"`, `{1,2}`), pairs(`[1,2,3,4]`, `{1,2,3,4}`, `["x"]`, `{x}`)},
 		{"good_pair", pairs(`{"a":1}`, `(1,)`, `"(2,x)"`, `(2,x)`), pairs(`{"a":0}`, `(0,)`, `{"a":"x"}`, `(x,)`)},
 		{"object", asTheyAre(`{}`, `{"a":750727362669608961}`), asTheyAre(`[]`, `1`)},
-		{"image", texts(`\x`, `\x00ff`), texts(`\xzz`)},
+		{"image", all(texts(`\x`, `\x00ff`), pairs(`"base64:AP9o"`, `\x00ff68`)), texts(`\xzz`)},
 		{"email", texts("a@b", "Ä@b"), texts("ab", "")},
 		{"year", texts("empty", "[2026,2027)"), texts("[2,1)")},
 	}

@@ -19,6 +19,7 @@ const oldSettings = `
 ALTER ROLE %[1]s SET DateStyle = 'German, DMY';
 ALTER ROLE %[1]s SET IntervalStyle = 'sql_standard';
 ALTER ROLE %[1]s SET TimeZone = 'Europe/Amsterdam';
+ALTER ROLE %[1]s SET extra_float_digits = 0;
 ALTER ROLE %[1]s SET bytea_output = 'escape';
 ALTER ROLE %[1]s SET standard_conforming_strings = off;
 ALTER ROLE %[1]s SET array_nulls = off;
@@ -38,7 +39,7 @@ func TestUnderOldSettings(t *testing.T) {
 		Database: db, DatabaseURL: address, Config: limits, Tables: yaml([]table{{"legacy", "wide", "wide:{grp}"}}),
 	})}
 	// What these tests send themselves is not what is tried.
-	pool, err := pgxpool.New(t.Context(), address+"&standard_conforming_strings=on&default_transaction_isolation=read%20committed")
+	pool, err := pgxpool.New(t.Context(), address+"&standard_conforming_strings=on&extra_float_digits=3&default_transaction_isolation=read%20committed")
 	if err != nil {
 		t.Fatal(err)
 	}

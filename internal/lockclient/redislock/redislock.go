@@ -61,23 +61,29 @@ func (s *Store) Take(ctx context.Context, key lease.Key, holder lease.Holder, tt
 
 // Read implements lockclient.Store. ROLE travels in the same transaction: a
 // demoted master still answers reads, and must not be believed.
-func (s *Store) Read(ctx context.Context, key lease.Key) (lockclient.Reading, error) {
+func (s *Store) Read(ctx context.Context, keys ...lease.Key) ([]lockclient.Reading, error) {
 	var role *redis.Cmd
-	var value *redis.StringCmd
-	var left *redis.DurationCmd
+	values := make([]*redis.StringCmd, len(keys))
+	left := make([]*redis.DurationCmd, len(keys))
 	_, err := s.client.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		role = p.Do(ctx, "ROLE")
-		value = p.Get(ctx, s.name(key))
-		left = p.PTTL(ctx, s.name(key))
+		for i, key := range keys {
+			values[i] = p.Get(ctx, s.name(key))
+			left[i] = p.PTTL(ctx, s.name(key))
+		}
 		return nil
 	})
-	if err != nil && !errors.Is(err, redis.Nil) {
-		return lockclient.Reading{}, unavailable("reading", key, err)
+	if err == nil || errors.Is(err, redis.Nil) {
+		err = requireMaster(role)
 	}
-	if err := requireMaster(role); err != nil {
-		return lockclient.Reading{}, unavailable("reading", key, err)
+	if err != nil {
+		return nil, unavailable("reading", keys[0], err)
 	}
-	return reading(value.Val(), left.Val().Milliseconds()), nil
+	readings := make([]lockclient.Reading, len(keys))
+	for i := range keys {
+		readings[i] = reading(values[i].Val(), left[i].Val().Milliseconds())
+	}
+	return readings, nil
 }
 
 // Extend implements lockclient.Store.
