@@ -56,31 +56,31 @@ var reportScenarios = map[string]scenario{
 	},
 	"NULIsRefusedInText": {
 		path: "bigs", body: `{"k":$k,"t":"a\u0000b"}`,
-		refused: "400 malformed_json malformed_json", sees: seeBigs,
+		refused: "400 malformed_json PGRST102", sees: seeBigs,
 	},
 	"NULIsRefusedInsideJSON": {
 		path: "bigs", body: `{"k":$k,"js":{"a":["\u0000"]}}`,
-		refused: "400 malformed_json malformed_json", sees: seeBigs,
+		refused: "400 malformed_json PGRST102", sees: seeBigs,
 	},
 	"NULIsRefusedInAKeyOfJSON": {
 		path: "bigs", body: `{"k":$k,"j":{"\u0000":1}}`,
-		refused: "400 malformed_json malformed_json", sees: seeBigs,
+		refused: "400 malformed_json PGRST102", sees: seeBigs,
 	},
 	"InvalidUTF8IsRefused": {
 		path: "bigs", body: "{\"k\":$k,\"t\":\"\xff\"}",
-		refused: "400 malformed_json malformed_json", sees: seeBigs,
+		refused: "400 malformed_json PGRST102", sees: seeBigs,
 	},
 	"ALoneSurrogateIsRefused": {
 		path: "bigs", body: `{"k":$k,"t":"\ud800"}`,
-		refused: "400 malformed_json malformed_json", sees: seeBigs,
+		refused: "400 malformed_json PGRST102", sees: seeBigs,
 	},
 	"InvalidUTF8InAFilterIsRefused": {
 		method: del, path: "bigs?k=eq.$k&t=eq.%ff",
-		refused: "400 malformed_query malformed_query", sees: seeBigs,
+		refused: "400 malformed_query PGRST100", sees: seeBigs,
 	},
 	"NULInAFilterIsRefused": {
 		method: del, path: "bigs?k=eq.$k&t=eq.%00",
-		refused: "400 malformed_query malformed_query", sees: seeBigs,
+		refused: "400 malformed_query PGRST100", sees: seeBigs,
 	},
 	"AnEmptyBatchIsRefused": {
 		path: "bigs", body: `[]`,
@@ -89,15 +89,15 @@ var reportScenarios = map[string]scenario{
 	"AnArrayToUpdateWithIsRefused": {
 		given:  `INSERT INTO old.bigs (k, t) VALUES ($k, 'a')`,
 		method: patch, path: "bigs?k=eq.$k", body: `[{"t":"b"}]`, broken: true,
-		refused: "400 malformed_json malformed_json", sees: seeBigs, rows: "a",
+		refused: "400 malformed_json PGRST102", sees: seeBigs, rows: "a",
 	},
 	"AMemberTwiceIsRefused": {
 		path: "bigs", body: `{"k":$k,"t":"a","t":"b"}`,
-		refused: "400 malformed_json malformed_json", sees: seeBigs,
+		refused: "400 malformed_json PGRST102", sees: seeBigs,
 	},
 	"AMemberTwiceInsideJSONIsRefused": {
 		path: "bigs", body: `{"k":$k,"js":{"a":1,"a":2}}`,
-		refused: "400 malformed_json malformed_json", sees: seeBigs,
+		refused: "400 malformed_json PGRST102", sees: seeBigs,
 	},
 	"APlusInAFilterIsASpace": {
 		given:  `INSERT INTO old.bigs (k, at) VALUES ($k, '2019-06-22 20:25:36')`,
