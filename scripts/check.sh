@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What must hold before any test runs: formatting, no left-overs of a merge, vet, and that the generated
-# code is what openapi.yaml says.
+# What must hold before any test runs: formatting, no left-overs of a merge, vet,
+# and that the generated code is what openapi.yaml says.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
