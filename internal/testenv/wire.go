@@ -23,18 +23,26 @@ import (
 // a pipelined batch and its answers are one request and one reply, whatever the
 // pieces they arrive in. Messages are numbered from 1 over all connections,
 // since NewWire or the last Reset, in the order in which the wire meets them.
+//
+// A gateway pings, prepares and cleans up when it likes, and each of that has a
+// number. What PostgreSQL is sent the wire can tell apart: see Batch.
 type Wire struct {
-	url    string
-	socket string
+	url      string
+	socket   string
+	postgres bool
 
 	mu       sync.Mutex
 	changed  *sync.Cond // links or mode
 	upstream address
 	listener net.Listener // nil: new connections are refused
 	links    map[*link]struct{}
+	linked   int // how many there have been
 	swallow  [2]bool
 	count    [2]int
-	hooks    [2]map[int]func() bool
+	hooks    [2]map[int]func() Extent
+	watches  []watch
+	batches  []*Batch // since the beginning
+	recent   int      // the first of them since the last Reset
 	pumps    sync.WaitGroup
 }
 
@@ -55,6 +63,8 @@ type link struct {
 	fresh   bool
 	dropped [2]bool // what a hook decided about the message under way
 	lossy   bool    // something was swallowed: it makes no sense any more
+	framer  *framer // nil: not PostgreSQL's protocol
+	batch   *Batch  // the newest request; nil: none yet
 }
 
 // NewWire returns a wire to the server that upstreamURL names, which ends with
@@ -73,6 +83,7 @@ func NewWire(t testing.TB, upstreamURL string) *Wire {
 	w := &Wire{links: map[*link]struct{}{}}
 	w.changed = sync.NewCond(&w.mu)
 	w.Reset()
+	w.postgres = strings.HasPrefix(upstreamURL, "postgres")
 	if w.upstream, w.url, w.socket, err = splice(upstreamURL, dir); err != nil {
 		t.Fatalf("reading %s: %v", upstreamURL, err)
 	}
@@ -195,7 +206,8 @@ func (w *Wire) Reset() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.count = [2]int{}
-	w.hooks = [2]map[int]func() bool{{}, {}}
+	w.hooks = [2]map[int]func() Extent{{}, {}}
+	w.watches, w.recent = nil, len(w.batches)
 }
 
 // Requests is how many messages the gateway has sent.
@@ -221,7 +233,16 @@ func (w *Wire) OnReply(n int, hook func() bool) { w.on(reply, n, hook) }
 func (w *Wire) on(d direction, n int, hook func() bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.hooks[d][n] = hook
+	w.hooks[d][n] = allOrNothing(hook)
+}
+
+func allOrNothing(hook func() bool) func() Extent {
+	return func() Extent {
+		if hook() {
+			return Whole
+		}
+		return Nothing
+	}
 }
 
 // Settle returns once every connection is over on both sides. After the
@@ -280,6 +301,10 @@ func (w *Wire) connect(gateway net.Conn) {
 		return
 	}
 	w.links[l] = struct{}{}
+	w.linked++
+	if w.postgres {
+		l.framer = &framer{batch: newDraft(w.linked)}
+	}
 	w.mu.Unlock()
 	var both sync.WaitGroup
 	both.Go(func() { w.pump(l, request) })
@@ -290,63 +315,4 @@ func (w *Wire) connect(gateway net.Conn) {
 	defer w.mu.Unlock()
 	delete(w.links, l)
 	w.changed.Broadcast()
-}
-
-// pump forwards one direction to its end and passes that end on. What the
-// other side can't take any more is still read: the sender is not to notice.
-func (w *Wire) pump(l *link, d direction) {
-	from, to := l.ends[d], l.ends[1-d]
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := from.Read(buf)
-		if n > 0 && w.pass(l, d) {
-			to.Write(buf[:n])
-		}
-		if err == nil {
-			continue
-		}
-		if half, ok := to.(interface{ CloseWrite() error }); ok && d == request {
-			half.CloseWrite()
-			return
-		}
-		l.close()
-		return
-	}
-}
-
-// pass says whether the piece just read may go on.
-func (w *Wire) pass(l *link, d direction) bool {
-	if hook := w.meet(l, d); hook != nil {
-		forward := hook()
-		w.mu.Lock()
-		l.dropped[d] = !forward
-		w.mu.Unlock()
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.swallow[d] || l.dropped[d] {
-		l.lossy = true
-		return false
-	}
-	return true
-}
-
-// meet counts the piece if it begins a message, and returns that one's hook.
-func (w *Wire) meet(l *link, d direction) func() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !l.fresh && l.last == d {
-		return nil
-	}
-	l.fresh, l.last, l.dropped[d] = false, d, false
-	w.count[d]++
-	hook := w.hooks[d][w.count[d]]
-	delete(w.hooks[d], w.count[d])
-	return hook
-}
-
-func (l *link) close() {
-	for _, end := range l.ends {
-		end.Close()
-	}
 }
