@@ -132,7 +132,7 @@ func answerError(claims []lease.Claim, err error) error {
 	return err
 }
 
-// forgetPause is how long the janitor waits between two rounds.
+// forgetPause is how long the janitor waits before each round.
 const forgetPause = time.Minute
 
 // forgetBatch bounds the answers that one statement forgets.
@@ -142,17 +142,16 @@ const forgetBatch = 1000
 // number of gateways may do so at once.
 func (g *Gate) ForgetAnswers(ctx context.Context) error {
 	for {
-		n, err := g.forgetSome(ctx)
-		if err != nil && ctx.Err() == nil {
-			g.Log.Warn("expired idempotency keys could not be deleted", "error", err)
-		}
-		if n == forgetBatch {
-			continue
-		}
 		select {
 		case <-time.After(forgetPause):
 		case <-ctx.Done():
 			return nil
+		}
+		for n := int64(forgetBatch); n == forgetBatch; {
+			var err error
+			if n, err = g.forgetSome(ctx); err != nil && ctx.Err() == nil {
+				g.Log.Warn("expired idempotency keys could not be deleted", "error", err)
+			}
 		}
 	}
 }
