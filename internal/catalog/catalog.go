@@ -71,6 +71,9 @@ type Column struct {
 	KeyType   string
 	Generated bool // GENERATED ALWAYS AS (…) STORED
 	Composite bool // KeyType is a row of other types
+	// RowType is what KeyType is, or has as its elements, if that is a row of
+	// other types; else nil.
+	RowType *RowType `db:"-"`
 }
 
 // KeyKind is a family of types that lock templates can render in one fixed way.

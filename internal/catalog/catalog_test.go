@@ -108,3 +108,42 @@ func TestTypesAreSpelledWithoutLength(t *testing.T) {
 		t.Errorf("a domain of rows is %+v", column)
 	}
 }
+
+func TestAttributesOfRowsAreReadAtAnyDepth(t *testing.T) {
+	t.Parallel()
+	db := testenv.EmptyPostgres(t)
+	db.Exec(t, schema+`
+CREATE TYPE outer_pair AS (gone text, p some_pair, ps pair[], i interval day);
+ALTER TYPE outer_pair DROP ATTRIBUTE gone;
+CREATE DOMAIN some_pairs AS outer_pair[];
+CREATE TABLE rows (n integer, t text[], p pair, r int4range, ds some_pairs, items item[]);`)
+	snapshot, err := catalog.Load(t.Context(), db.Pool(t), catalog.Specs{Schemas: []string{"public"}, Tables: []catalog.Spec{spec(t, "rows", "{n}")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := snapshot.Table("", "rows")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		"n": "", "t": "", "r": "", "p": "pair", "ds": "outer_pair", "items": "item",
+		"p.a": "", "ds.p": "pair", "ds.ps": "pair", "ds.p.b": "", "ds.i": "", "items.at": "",
+		"p.A": "nothing", "ds.gone": "nothing", "items.tableoid": "nothing",
+	} {
+		find, got := table.Column, ""
+		for name := range strings.SplitSeq(path, ".") {
+			column, ok := find(name)
+			switch {
+			case !ok:
+				got = "nothing"
+			case column.RowType == nil:
+				got = ""
+			default:
+				find, got = column.RowType.Column, column.RowType.Name
+			}
+		}
+		if got != want {
+			t.Errorf("%s is of the row type %q, not %q", path, got, want)
+		}
+	}
+}

@@ -18,7 +18,8 @@ type Querier interface {
 
 // Load reads the configured tables and routines from the database. It reports
 // every one that can't be served as configured, not only the first.
-func Load(ctx context.Context, db Querier, specs Specs) (*Snapshot, error) {
+func Load(ctx context.Context, querier Querier, specs Specs) (*Snapshot, error) {
+	db := reader{Querier: querier, rowTypes: map[uint32]*RowType{}}
 	snapshot := &Snapshot{schemas: specs.Schemas,
 		tables: make(map[[2]string]*Table, len(specs.Tables)), byName: make(map[[2]string]*Routine, len(specs.Routines))}
 	var faults []error
@@ -53,29 +54,13 @@ var unreachable = []string{"fencegate", "pg_catalog", "information_schema", "pg_
 
 var errUnreachable = errors.New("the gateway's own schema and PostgreSQL's can't be reached through the gateway")
 
-func loadTable(ctx context.Context, db Querier, spec Spec) (*Table, error) {
+func loadTable(ctx context.Context, db reader, spec Spec) (*Table, error) {
 	if slices.Contains(unreachable, spec.Schema) {
 		return nil, errUnreachable
 	}
-	const query = `
-		SELECT a.attname,
-		       format_type(typ.oid, CASE WHEN typ.oid = 'interval'::regtype THEN a.atttypmod ELSE -1 END),
-		       ` + keyColumns + `,
-		       a.attgenerated <> '',
-		       b.typtype = 'c'
-		  FROM pg_catalog.pg_class AS c
-		  JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
-		  JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-		  JOIN pg_catalog.pg_type AS typ ON typ.oid = a.atttypid
-		` + typeBase + `
-		 WHERE n.nspname = $1
-		   AND c.relname = $2
-		   AND c.relkind IN ('r', 'p', 'v', 'f')
-		 ORDER BY a.attnum`
-	rows, _ := db.Query(ctx, query, spec.Schema, spec.Name)
-	columns, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Column])
+	columns, err := db.columns(ctx, "n.nspname = $1 AND c.relname = $2 AND c.relkind IN ('r', 'p', 'v', 'f')", spec.Schema, spec.Name)
 	if err != nil {
-		return nil, fmt.Errorf("reading its columns: %w", err)
+		return nil, err
 	}
 	if len(columns) == 0 {
 		return nil, errors.New("there is no such table, or this role can't see it")

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-func loadRoutine(ctx context.Context, db Querier, spec RoutineSpec) (r *Routine, err error) {
+func loadRoutine(ctx context.Context, db reader, spec RoutineSpec) (r *Routine, err error) {
 	r = &Routine{RoutineSpec: spec}
 	if spec.IsStatement() {
 		r.Params, err = loadDeclared(ctx, db, spec.Declared)
@@ -31,34 +31,39 @@ type param struct {
 	Optional   bool
 	Pseudo     bool
 	Cuts       bool // its type cuts what is too long for it
+	Row        uint32
+	RowName    string
 	Mode       string
 }
 
-// paramColumns are the Pseudo and Cuts of a param.
+// paramColumns are the Pseudo, Cuts, Row and RowName of a param.
 const paramColumns = `typ.typtype = 'p',
 		       EXISTS (SELECT FROM pg_catalog.pg_type AS e
 		                WHERE e.oid = b.oid
-		                  AND coalesce(nullif(e.typelem, 0), e.oid) IN ('"char"'::regtype, 'name'::regtype))`
+		                  AND coalesce(nullif(e.typelem, 0), e.oid) IN ('"char"'::regtype, 'name'::regtype)),
+		       ` + rowColumns
 
 // checked is p as a Param, if JSON can be read as its type without loss.
-func (p param) checked() (Param, error) {
+func (p param) checked(ctx context.Context, db reader) (Param, error) {
 	switch {
 	case p.Pseudo:
 		return Param{}, fmt.Errorf("parameter %q is %s, which is no type of values", p.Name, p.Type)
 	case p.Cuts:
 		return Param{}, fmt.Errorf("parameter %q is %s, which cuts values that are too long for it; text does not", p.Name, p.Type)
 	}
-	return Param{Column: Column{Name: p.Name, Type: p.Type, Kind: p.Kind, KeyType: p.KeyType}, Optional: p.Optional}, nil
+	rowType, err := db.rowType(ctx, p.Row, p.RowName)
+	return Param{Column: Column{Name: p.Name, Type: p.Type, Kind: p.Kind, KeyType: p.KeyType, RowType: rowType}, Optional: p.Optional}, err
 }
 
 // loadDeclared asks for one type at a time: a mistake in it may be an error of
 // the query, which would not say whose.
-func loadDeclared(ctx context.Context, db Querier, specs []ParamSpec) ([]Param, error) {
+func loadDeclared(ctx context.Context, db reader, specs []ParamSpec) ([]Param, error) {
 	const query = `
 		SELECT $1::text, ` + typeColumns + `, false,
 		       ` + paramColumns + `, 'i'
 		  FROM pg_catalog.pg_type AS typ
 		` + typeBase + `
+		` + typeRow + `
 		 WHERE typ.oid = to_regtype($2)`
 	params := make([]Param, len(specs))
 	var faults []error
@@ -71,7 +76,7 @@ func loadDeclared(ctx context.Context, db Querier, specs []ParamSpec) ([]Param, 
 		case err != nil:
 			err = fmt.Errorf("parameter %q: reading its type %q: %w", spec.Name, spec.Type, err)
 		default:
-			params[i], err = found.checked()
+			params[i], err = found.checked(ctx, db)
 		}
 		faults = append(faults, err)
 	}
@@ -91,7 +96,7 @@ type found struct {
 	Outputs   bool // OUT, INOUT or TABLE
 }
 
-func (r *Routine) loadFunction(ctx context.Context, db Querier) error {
+func (r *Routine) loadFunction(ctx context.Context, db reader) error {
 	if slices.Contains(unreachable, r.Schema) {
 		return errUnreachable
 	}
@@ -151,7 +156,7 @@ func soleFunction(name string, all []found) (found, error) {
 	return f, nil
 }
 
-func loadParams(ctx context.Context, db Querier, function uint32) ([]Param, error) {
+func loadParams(ctx context.Context, db reader, function uint32) ([]Param, error) {
 	const query = `
 		SELECT coalesce(p.proargnames[a.position], ''), ` + typeColumns + `,
 		       row_number() OVER (ORDER BY a.position) > p.pronargs - p.pronargdefaults,
@@ -162,6 +167,7 @@ func loadParams(ctx context.Context, db Querier, function uint32) ([]Param, erro
 		       WITH ORDINALITY AS a(type, mode, position)
 		  JOIN pg_catalog.pg_type AS typ ON typ.oid = a.type
 		` + typeBase + `
+		` + typeRow + `
 		 WHERE p.oid = $1
 		   AND coalesce(a.mode, 'i') NOT IN ('o', 't')
 		 ORDER BY a.position`
@@ -181,7 +187,7 @@ func loadParams(ctx context.Context, db Querier, function uint32) ([]Param, erro
 		case p.Mode == "v":
 			err = fmt.Errorf("parameter %q is VARIADIC, which is not supported", p.Name)
 		default:
-			params[i], err = p.checked()
+			params[i], err = p.checked(ctx, db)
 		}
 		faults = append(faults, err)
 	}

@@ -1,6 +1,7 @@
 package catalog
 
-// The queries that read types join pg_type as typ, and typeBase behind it.
+// The queries that read types join pg_type as typ, and typeBase and typeRow
+// behind it.
 
 // format_type with typmod -1 spells a type so that no length is implied, even
 // for bpchar and bit. Only an interval's column keeps its fields: they say what
@@ -29,3 +30,17 @@ const typeBase = `CROSS JOIN LATERAL (
 		           SELECT t.oid, t.typtype, t.typbasetype FROM made
 		             JOIN pg_catalog.pg_type AS t ON made.typtype = 'd' AND t.oid = made.typbasetype)
 		         SELECT oid, typtype FROM made WHERE typtype <> 'd') AS b`
+
+// rowColumns are the oid and the name of r.
+const rowColumns = `coalesce(r.oid, 0),
+		       coalesce(format_type(r.oid, -1), '')`
+
+// typeRow is r: the composite type that typ is, or is made of by domains and
+// arrays; NULL if none.
+const typeRow = `LEFT JOIN LATERAL (
+		         WITH RECURSIVE made AS (
+		           SELECT typ.oid, typ.typtype, coalesce(nullif(typ.typbasetype, 0), typ.typelem) AS below
+		           UNION ALL
+		           SELECT t.oid, t.typtype, coalesce(nullif(t.typbasetype, 0), t.typelem) FROM made
+		             JOIN pg_catalog.pg_type AS t ON t.oid = made.below)
+		         SELECT oid FROM made WHERE typtype = 'c') AS r ON true`

@@ -131,7 +131,7 @@ func decodeRow(dec *jsontext.Decoder, body []byte) (statement.Row, error) {
 			detail: fmt.Sprintf("a row must be a JSON object, not %s", kind), pointer: string(dec.StackPointer())}
 	}
 	begin := dec.InputOffset() - 1
-	var row statement.Row
+	row := statement.Row{At: string(dec.StackPointer())}
 	for dec.PeekKind() != '}' {
 		name, err := dec.ReadToken()
 		if err != nil {

@@ -67,7 +67,7 @@ func faultOf(err error) *fault {
 	switch {
 	case errors.As(err, &part) && !errors.As(err, &refused):
 		f := *faultOf(part.Err)
-		f.operation, f.parameter, f.pointer = &part.Part, "", fmt.Sprintf("/operations/%d", part.Part)
+		f.operation, f.parameter, f.pointer = &part.Part, "", fmt.Sprintf("/operations/%d%s", part.Part, f.pointer)
 		return &f
 	case errors.As(err, &own):
 		return own
@@ -140,9 +140,9 @@ func refusedFault(r *gate.Refused) *fault {
 
 func statementFault(wrong *statement.Fault) *fault {
 	f := &fault{status: http.StatusBadRequest, slug: string(wrong.Code), detail: wrong.Detail,
-		column: wrong.Column, parameter: wrong.Parameter}
+		column: wrong.Column, parameter: wrong.Parameter, pointer: wrong.Pointer}
 	switch wrong.Code {
-	case statement.NotJSON, statement.NoConflictKey, statement.NotInColumns, statement.MixedRows, statement.FenceColumn:
+	case statement.NotJSON, statement.NoConflictKey, statement.NotInColumns, statement.MixedRows, statement.FenceColumn, statement.NotALiteral:
 		f.status = http.StatusUnprocessableEntity
 	case statement.UnknownParam, statement.MissingParam:
 		f.status, f.code = http.StatusNotFound, "PGRST202" // as PostgREST, to which it is another function

@@ -148,8 +148,8 @@ func (o *operations) call(m *statement.Mutation, given api.Operation) (err error
 	m.Return = statement.Columns{All: !m.Routine.ReturnsVoid}
 	params := statement.Row{JSON: []byte("{}")}
 	if given.Params != nil {
-		if params, err = rowOf(*given.Params); err != nil {
-			return under(err, "/params")
+		if params, err = rowOf(*given.Params, "/params"); err != nil {
+			return err
 		}
 	}
 	m.Rows = []statement.Row{params}
@@ -181,9 +181,9 @@ func (o *operations) insert(m *statement.Mutation, given api.Operation) error {
 			detail: fmt.Sprintf("at most %d rows are allowed in one request", o.server.Limits.Rows)}
 	}
 	for i, raw := range *given.Rows {
-		row, err := rowOf(raw)
+		row, err := rowOf(raw, fmt.Sprintf("/rows/%d", i))
 		if err != nil {
-			return under(err, fmt.Sprintf("/rows/%d", i))
+			return err
 		}
 		m.Rows = append(m.Rows, row)
 	}
@@ -209,18 +209,18 @@ func (o *operations) upsert(m *statement.Mutation, given api.Operation) error {
 func (o *operations) update(m *statement.Mutation, given api.Operation) error {
 	m.Rows = []statement.Row{{JSON: []byte("{}")}}
 	if given.Set != nil {
-		row, err := rowOf(*given.Set)
+		row, err := rowOf(*given.Set, "/set")
 		if err != nil {
-			return under(err, "/set")
+			return err
 		}
 		m.Rows[0] = row
 	}
 	if given.Increment == nil {
 		return nil
 	}
-	row, err := rowOf(*given.Increment)
+	row, err := rowOf(*given.Increment, "/increment")
 	if err != nil {
-		return under(err, "/increment")
+		return err
 	}
 	for _, name := range row.Names {
 		if slices.Contains(m.Rows[0].Names, name) {
@@ -250,9 +250,9 @@ func (o *operations) where(m *statement.Mutation, given api.Operation) error {
 }
 
 func (o *operations) filters(where []byte) ([]statement.Filter, error) {
-	row, err := rowOf(where)
+	row, err := rowOf(where, "/where")
 	if err != nil {
-		return nil, under(err, "/where")
+		return nil, err
 	}
 	var members map[string]jsontext.Value
 	if err := json.Unmarshal(where, &members); err != nil {
@@ -282,9 +282,11 @@ func conditionsOf(value jsontext.Value) (texts []string, err error) {
 	return texts, json.Unmarshal(value, &texts)
 }
 
-// rowOf reads one object.
-func rowOf(raw []byte) (statement.Row, error) {
-	return decodeRow(jsontext.NewDecoder(bytes.NewBuffer(raw)), raw)
+// rowOf reads the object that is at pointer in an operation.
+func rowOf(raw []byte, pointer string) (statement.Row, error) {
+	row, err := decodeRow(jsontext.NewDecoder(bytes.NewBuffer(raw)), raw)
+	row.At = pointer
+	return row, under(err, pointer)
 }
 
 // under puts what was found wrong at a member of the operation.

@@ -68,10 +68,18 @@ func source(b *builder, r *catalog.Routine, names []string, params []byte) (key 
 // givenParams names the parameters that a call gives, in the routine's order,
 // so that the order in which they came does not make another statement.
 func givenParams(r *catalog.Routine, params Row) ([]string, error) {
+	loose := false
 	for _, name := range params.Names {
-		if _, ok := r.Column(name); !ok {
+		p, ok := r.Column(name)
+		if !ok {
 			return nil, &Fault{Code: UnknownParam, Column: name,
 				Detail: fmt.Sprintf("%q has no parameter %q", r.QualifiedName(), name)}
+		}
+		loose = loose || looseJSON(p)
+	}
+	if loose {
+		if err := checkMembers(params, r.Column); err != nil {
+			return nil, err
 		}
 	}
 	var names []string

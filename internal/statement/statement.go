@@ -91,6 +91,7 @@ func (m Mutation) sorted() bool { return len(m.Order) > 0 && m.Return.Any() }
 type Row struct {
 	Names []string
 	JSON  []byte
+	At    string // the object's place in what was sent, as a JSON pointer
 }
 
 // Query is one read of one table, or one call of a routine that only reads,
@@ -124,6 +125,7 @@ type Fault struct {
 	Code      Code
 	Column    string // "" if none is at fault
 	Parameter string // the query parameter at fault, "" if none
+	Pointer   string // the JSON pointer of the member at fault, "" if only Column says it
 	Detail    string
 }
 
@@ -144,6 +146,7 @@ const (
 	FenceColumn    Code = "fence_column"    // a member that is the gateway's to set
 	MixedRows      Code = "mixed_rows"      // a bound on rows that several statements insert
 	NamedTwice     Code = "malformed_query" // two members of one name
+	NotALiteral    Code = "invalid_value"   // JSON for a type that only PostgreSQL's literal can give
 )
 
 // ErrNotPinned is wrapped by a fault of kind ScopeNotPinned.
@@ -199,13 +202,8 @@ func checkColumns(m Mutation) error {
 		rows = append(slices.Clone(rows), *m.Increment)
 	}
 	for _, row := range rows {
-		if err := checkStamp(m.Table, row.Names); err != nil {
+		if err := checkRow(m.Table, row); err != nil {
 			return err
-		}
-		for _, name := range row.Names {
-			if err := known(m.Table, name, ""); err != nil {
-				return err
-			}
 		}
 	}
 	if err := checkInsertColumns(m); err != nil {
@@ -220,10 +218,32 @@ func checkColumns(m Mutation) error {
 	return checkFilters(m.Table, m.Filters, "")
 }
 
+func checkRow(t *catalog.Table, row Row) error {
+	if err := checkStamp(t, row.Names); err != nil {
+		return err
+	}
+	loose := false
+	for _, name := range row.Names {
+		column, ok := t.Column(name)
+		if !ok {
+			return unknown(t, name, "")
+		}
+		loose = loose || looseJSON(column)
+	}
+	if !loose {
+		return nil
+	}
+	return checkMembers(row, t.Column)
+}
+
 func known(table *catalog.Table, column, parameter string) error {
 	if _, ok := table.Column(column); ok {
 		return nil
 	}
+	return unknown(table, column, parameter)
+}
+
+func unknown(table *catalog.Table, column, parameter string) error {
 	return &Fault{
 		Code: UnknownColumn, Column: column, Parameter: parameter,
 		Detail: fmt.Sprintf("table %q has no column %q", table.Name, column),
