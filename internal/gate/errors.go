@@ -71,6 +71,7 @@ type DatabaseError struct {
 	Constraint string
 	Column     string
 	Detail     string // may carry row values: for the log only
+	Routine    string // of PostgreSQL's source that raised it
 }
 
 func (e *DatabaseError) Error() string { return fmt.Sprintf("%s (SQLSTATE %s)", e.Message, e.SQLState) }
@@ -108,7 +109,7 @@ func classify(at stage, err error) error {
 	case fromServer && !fatal:
 		return &DatabaseError{
 			SQLState: pg.Code, Message: pg.Message, Hint: pg.Hint, Detail: pg.Detail,
-			Constraint: pg.ConstraintName, Column: pg.ColumnName,
+			Constraint: pg.ConstraintName, Column: pg.ColumnName, Routine: pg.Routine,
 		}
 	}
 	return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)

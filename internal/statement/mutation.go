@@ -15,9 +15,9 @@ func buildUpdate(m Mutation, claims []lease.Claim) ([]Statement, error) {
 	if err != nil {
 		return nil, err
 	}
-	var from, assignments []string
+	var from, assignments, written []string
 	if names := sorted(m.Rows[0].Names); len(names) > 0 {
-		from = append(from, record(&b, m.Table, m.Rows[0], "b"))
+		from, written = append(from, record(&b, m.Table, m.Rows[0], "b")), names
 		for i, value := range values(m.Table, names) {
 			assignments = append(assignments, ident(names[i])+" = "+value)
 		}
@@ -26,6 +26,7 @@ func buildUpdate(m Mutation, claims []lease.Claim) ([]Statement, error) {
 		from = append(from, record(&b, m.Table, *m.Increment, "i"))
 		for _, name := range sorted(m.Increment.Names) {
 			assignments = append(assignments, fmt.Sprintf("%[1]s = t.%[1]s + i.%[1]s", ident(name)))
+			written = append(written, name)
 		}
 	}
 	if len(assignments) == 0 {
@@ -33,7 +34,7 @@ func buildUpdate(m Mutation, claims []lease.Claim) ([]Statement, error) {
 	}
 	fmt.Fprintf(&b, "WITH w AS (\n  UPDATE %s AS t\n     SET %s\n    FROM %s\n   WHERE %s\n  RETURNING %s)",
 		tableName(m.Table), strings.Join(assignments, ", "), strings.Join(from, ", "), where, returning(m))
-	answer(&b, m, claims, pins)
+	answer(&b, m, claims, pins, written)
 	return []Statement{b.statement()}, nil
 }
 
@@ -49,7 +50,7 @@ func buildDelete(m Mutation, claims []lease.Claim) ([]Statement, error) {
 		return nil, err
 	}
 	fmt.Fprintf(&b, "WITH w AS (\n  DELETE FROM %s AS t\n   WHERE %s\n  RETURNING %s)", tableName(m.Table), where, returning(m))
-	answer(&b, m, claims, pins)
+	answer(&b, m, claims, pins, nil)
 	return []Statement{b.statement()}, nil
 }
 

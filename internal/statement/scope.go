@@ -78,8 +78,9 @@ func pinOf(filters []Filter, column string) (Filter, bool) {
 
 // answer writes what every data statement selects from its rows, the common
 // table expression w: their number, their JSON, and the check of their scope.
-// pins is SQL text that must equal the key, "" if nothing is pinned.
-func answer(b *builder, m Mutation, claims []lease.Claim, pins string) {
+// pins is SQL text that must equal the key, "" if nothing is pinned; written
+// names the columns that get a value.
+func answer(b *builder, m Mutation, claims []lease.Claim, pins string, written []string) {
 	condition := "true"
 	if pins != "" {
 		condition = covered(b, pins, claims)
@@ -107,8 +108,8 @@ SELECT a.affected, a.json,
                %s AS json,
                %s AS uncovered,
                %s AS etag
-          FROM w) AS a`,
-		condition, least, most, kept, json, uncovered, etagOf(m.ETag))
+          FROM w) AS a%s`,
+		condition, least, most, kept, json, uncovered, etagOf(m.ETag), sameTypes(m.Table, m.columns(written)))
 }
 
 // etagOf is the ETag of the one row of w, which must then have all columns.
