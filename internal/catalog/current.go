@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,50 +16,79 @@ type Catalog struct {
 	specs   Specs
 	current atomic.Pointer[Snapshot]
 
-	mu     sync.Mutex
-	loaded time.Time // guarded by mu
+	mu           sync.Mutex
+	began, ended time.Time // of the last look; guarded by mu
 }
 
-// refreshPause keeps requests with wrong column names from reading the catalog
-// over and over.
-const refreshPause = time.Second
+// lookPause lies between two looks that requests asked for, so that many with
+// wrong column names don't keep the database busy with its own catalog.
+const lookPause = 100 * time.Millisecond
+
+// lookTimeout bounds a look that a request asked for: others wait for it too.
+const lookTimeout = 10 * time.Second
 
 // Open loads what is configured and keeps it.
 func Open(ctx context.Context, db Querier, specs Specs) (*Catalog, error) {
+	snapshot, err := Load(ctx, db, specs)
+	if err != nil {
+		return nil, err
+	}
 	c := &Catalog{db: db, specs: specs}
-	return c, c.Refresh(ctx)
+	c.current.Store(snapshot)
+	return c, nil
 }
 
 // Snapshot returns tables and routines as they were when they were last loaded.
 func (c *Catalog) Snapshot() *Snapshot { return c.current.Load() }
 
-// Refresh loads everything anew. On an error the former snapshot stays.
+// Refresh loads everything anew. What can't be loaded stays as it was known, and
+// is in the error.
 func (c *Catalog) Refresh(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.load(ctx)
+	return c.look(ctx)
 }
 
-// Follow reports whether anything may have changed since seen, loading it
-// anew if seen is the current snapshot and is not fresh.
-func (c *Catalog) Follow(ctx context.Context, seen *Snapshot) (bool, error) {
+// Follow reports whether anything has changed since seen, which it looks for if
+// nobody else has begun to since it was called. An error is Refresh's.
+func (c *Catalog) Follow(ctx context.Context, seen *Snapshot) (changed bool, err error) {
+	asked := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.Snapshot() != seen {
-		return true, nil // somebody else has looked meanwhile
+	if c.Snapshot() == seen && !c.began.After(asked) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTimeout)
+		defer cancel()
+		<-time.After(lookPause - time.Since(c.ended))
+		err = c.look(ctx)
 	}
-	if time.Since(c.loaded) < refreshPause {
-		return false, nil
-	}
-	return true, c.load(ctx)
+	return c.Snapshot() != seen, err
 }
 
-func (c *Catalog) load(ctx context.Context) error {
-	c.loaded = time.Now() // also of a failed attempt
+func (c *Catalog) look(ctx context.Context) error {
+	c.began = time.Now()
+	defer func() { c.ended = time.Now() }()
 	snapshot, err := Load(ctx, c.db, c.specs)
-	if err != nil {
-		return err
+	known := c.Snapshot()
+	snapshot.keep(known)
+	if !reflect.DeepEqual(snapshot, known) {
+		c.current.Store(snapshot)
 	}
-	c.current.Store(snapshot)
-	return nil
+	return err
+}
+
+// keep takes over what s lacks.
+func (s *Snapshot) keep(known *Snapshot) {
+	for name, table := range known.tables {
+		if _, ok := s.tables[name]; !ok {
+			s.tables[name] = table
+		}
+	}
+	s.routines = nil
+	for _, routine := range known.routines {
+		name := [2]string{routine.Schema, routine.Name}
+		if _, ok := s.byName[name]; !ok {
+			s.byName[name] = routine
+		}
+		s.routines = append(s.routines, s.byName[name])
+	}
 }

@@ -33,6 +33,10 @@ var (
 	errApplied = errors.New("applied already")
 )
 
+// unprepared is for statements that are rare, and not worth the care that one
+// which stays prepared takes (see staleSession).
+const unprepared = pgx.QueryExecModeExec
+
 // The private SQLSTATEs of the functions around fencegate.answers.
 const (
 	stateKeyReused = "FG005"
@@ -93,7 +97,7 @@ func (g *Gate) replay(ctx context.Context, w Write) (Result, error) {
 		   AND state = 'applied'`
 	var affected []int64
 	var texts []string
-	err := g.Writes.QueryRow(ctx, query, w.Principal.Name, w.Once.Key, w.Once.Fingerprint).Scan(&affected, &texts)
+	err := g.Writes.QueryRow(ctx, query, unprepared, w.Principal.Name, w.Once.Key, w.Once.Fingerprint).Scan(&affected, &texts)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Result{}, ErrKeyBusy // expired just now: sending it again starts anew
 	}
@@ -111,7 +115,7 @@ func (g *Gate) replay(ctx context.Context, w Write) (Result, error) {
 // that is still on its way can't be applied any more once the caller knows.
 // errApplied says that one has been.
 func (g *Gate) refuseAnswer(ctx context.Context, w Write, code fence.Code) error {
-	_, err := g.Writes.Exec(ctx, `SELECT fencegate.refuse_answer($1, $2, $3, $4, $5, $6)`,
+	_, err := g.Writes.Exec(ctx, `SELECT fencegate.refuse_answer($1, $2, $3, $4, $5, $6)`, unprepared,
 		w.Principal.Name, w.Once.Key, w.Once.Fingerprint, w.rank(), string(code), g.KeepAnswers)
 	return classify(executing, answerError(w.Claims, err))
 }
@@ -166,6 +170,6 @@ func (g *Gate) forgetSome(ctx context.Context) (int64, error) {
 		        ORDER BY expires_at
 		        LIMIT $1
 		          FOR UPDATE SKIP LOCKED)`
-	tag, err := g.Writes.Exec(ctx, query, forgetBatch)
+	tag, err := g.Writes.Exec(ctx, query, unprepared, forgetBatch)
 	return tag.RowsAffected(), err
 }

@@ -186,6 +186,14 @@ func (g *Gate) Read(ctx context.Context, p auth.Principal, q statement.Query, se
 	if err != nil {
 		return Rows{}, err
 	}
+	rows, err = retried(ctx, g.Reads, func(ctx context.Context) (Rows, error) { return g.read(ctx, s, settings) })
+	if err != nil {
+		return Rows{}, fmt.Errorf("reading %s: %w", q.Table.QualifiedName(), err)
+	}
+	return rows, nil
+}
+
+func (g *Gate) read(ctx context.Context, s statement.Statement, settings Settings) (rows Rows, err error) {
 	var batch pgx.Batch
 	batch.Queue(`SELECT set_config('transaction_read_only', 'on', true)`)
 	settings.apply(&batch)
@@ -201,10 +209,7 @@ func (g *Gate) Read(ctx context.Context, p auth.Principal, q statement.Query, se
 		rows.JSON = strings.Join(text, "")
 		return err
 	})
-	if err != nil {
-		return Rows{}, fmt.Errorf("reading: %w", err)
-	}
-	return rows, nil
+	return rows, err
 }
 
 func allowRead(p auth.Principal, q statement.Query) error {

@@ -72,6 +72,7 @@ type DatabaseError struct {
 	Column     string
 	Detail     string // may carry row values: for the log only
 	Position   int32  // in the text of the statement; 0: it is not the statement that is wrong
+	Routine    string // of PostgreSQL's source that raised it
 }
 
 func (e *DatabaseError) Error() string { return fmt.Sprintf("%s (SQLSTATE %s)", e.Message, e.SQLState) }
@@ -112,7 +113,7 @@ func classify(at stage, err error) error {
 	case fromServer && !fatal:
 		return &DatabaseError{
 			SQLState: pg.Code, Message: pg.Message, Hint: pg.Hint, Detail: pg.Detail,
-			Constraint: pg.ConstraintName, Column: pg.ColumnName, Position: pg.Position,
+			Constraint: pg.ConstraintName, Column: pg.ColumnName, Position: pg.Position, Routine: pg.Routine,
 		}
 	}
 	return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)

@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // maxTries bounds how often one transaction runs when PostgreSQL asks for it.
@@ -21,11 +25,18 @@ const (
 )
 
 // retried runs the whole transaction again after a serialization failure or a
-// deadlock: both leave nothing behind.
-func retried[T any](ctx context.Context, transaction func(context.Context) (T, error)) (T, error) {
+// deadlock, and once in a new session of pool after what a session keeps turned
+// out to be out of date: all of them leave nothing behind.
+func retried[T any](ctx context.Context, pool *pgxpool.Pool, transaction func(context.Context) (T, error)) (T, error) {
+	renewed := false
 	for try := 1; ; try++ {
 		result, err := transaction(ctx)
-		if try == maxTries || !mayRunAgain(err) {
+		if !renewed && staleSession(err) {
+			renewed = true
+			pool.Reset() // the other sessions are as old
+			continue
+		}
+		if try >= maxTries || !mayRunAgain(err) {
 			return result, err
 		}
 		select {
@@ -39,4 +50,35 @@ func retried[T any](ctx context.Context, transaction func(context.Context) (T, e
 func mayRunAgain(err error) bool {
 	var db *DatabaseError
 	return errors.As(err, &db) && (db.SQLState == serializationFailure || db.SQLState == deadlockDetected)
+}
+
+// staleSession reports whether PostgreSQL stumbled over something that only the
+// session keeps: a prepared statement, or a plan or function that PL/pgSQL made
+// before a type changed. The routine, a name in PostgreSQL's source, tells these
+// from the same SQLSTATE raised about a request; otherwise a caller could have
+// sessions renewed at will.
+func staleSession(err error) bool {
+	var db *DatabaseError
+	if !errors.As(err, &db) {
+		return false
+	}
+	switch db.SQLState {
+	case "26000", "42P05": // a prepared statement is gone, or there already
+		return true
+	case "0A000":
+		return db.Routine == "RevalidateCachedQuery" // its result would have other columns
+	case "42804":
+		return strings.HasPrefix(db.Routine, "plpgsql_param_eval") // a variable or field has another type
+	case "XX000":
+		return slices.Contains(typeLookups, db.Routine)
+	}
+	return false
+}
+
+// typeLookups are the routines that don't find a type by its number any more:
+// it was dropped and made anew, as is done to take a value out of an enum.
+var typeLookups = []string{
+	"format_type_extended", "getBaseTypeAndTypmod", "getTypeBinaryInputInfo", "getTypeBinaryOutputInfo",
+	"getTypeInputInfo", "getTypeOutputInfo", "get_type_category_preferred", "get_type_io_data", "get_typlenbyval",
+	"get_typlenbyvalalign", "plpgsql_build_datatype", "typeOrDomainTypeRelid", "typeidType",
 }

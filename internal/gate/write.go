@@ -110,7 +110,7 @@ func (g *Gate) write(ctx context.Context, w Write) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	parts, err := retried(ctx, func(ctx context.Context) ([]Rows, error) { return g.commit(ctx, w, plan) })
+	parts, err := retried(ctx, g.Writes, func(ctx context.Context) ([]Rows, error) { return g.commit(ctx, w, plan) })
 	return Result{Parts: parts, Checks: checks}, err
 }
 

@@ -8,7 +8,6 @@ import (
 	"github.com/fencegate/fencegate/internal/api"
 	"github.com/fencegate/fencegate/internal/catalog"
 	"github.com/fencegate/fencegate/internal/gate"
-	"github.com/fencegate/fencegate/internal/statement"
 )
 
 // ReadRows answers GET /rest/{table}.
@@ -95,32 +94,4 @@ func (d decodedWrite) explain(err error) error {
 		return searchFault(err, d.Mutations[0].Filters)
 	}
 	return err
-}
-
-// following lets act work with the tables as they are known, and once more with
-// the tables read anew if it met a column that is not known: it may have been
-// added since.
-func (s *Server) following(r *http.Request, act func(*catalog.Snapshot) error) error {
-	tables := s.Catalog.Snapshot()
-	err := act(tables)
-	if !unknownColumn(err) {
-		return err
-	}
-	changed, failed := s.Catalog.Follow(r.Context(), tables)
-	if failed != nil {
-		s.Log.Warn("the protected tables could not be read anew; the gateway goes on with what it knows", "error", failed)
-	}
-	if !changed || failed != nil {
-		return err
-	}
-	rewind(r)
-	return act(s.Catalog.Snapshot())
-}
-
-// unknownColumn also takes PostgreSQL's word: a known column may be gone.
-func unknownColumn(err error) bool {
-	var fault *statement.Fault
-	var db *gate.DatabaseError
-	return errors.As(err, &fault) && fault.Code == statement.UnknownColumn ||
-		errors.As(err, &db) && db.SQLState == "42703"
 }

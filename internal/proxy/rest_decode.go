@@ -264,13 +264,16 @@ func (s *Server) putInto(name string) decoding {
 	}
 }
 
+// slugPrimaryKey is the fault of a PUT that does not name its row by its key.
+const slugPrimaryKey = "primary_key_required"
+
 // namesRow makes sure that the filters name one row, and that the body is it.
 func namesRow(m *statement.Mutation, filters []statement.Filter) error {
 	if len(m.Rows) != 1 {
 		return &fault{status: http.StatusBadRequest, slug: "malformed_json", code: "PGRST115", detail: "a PUT takes one row"}
 	}
 	if len(filters) != len(m.Table.PrimaryKey) || len(filters) == 0 {
-		return &fault{status: http.StatusMethodNotAllowed, slug: "primary_key_required", code: "PGRST105",
+		return &fault{status: http.StatusMethodNotAllowed, slug: slugPrimaryKey, code: "PGRST105",
 			detail: "a PUT names its row by eq filters on all columns of the primary key, and by nothing else"}
 	}
 	var members map[string]jsontext.Value
@@ -279,7 +282,7 @@ func namesRow(m *statement.Mutation, filters []statement.Filter) error {
 	}
 	for _, f := range filters {
 		if !slices.Contains(m.Table.PrimaryKey, f.Column) || f.Op != statement.Eq || f.Not || f.Quantifier != "" || len(f.Path) > 0 {
-			return &fault{status: http.StatusMethodNotAllowed, slug: "primary_key_required", code: "PGRST105", parameter: f.Parameter(),
+			return &fault{status: http.StatusMethodNotAllowed, slug: slugPrimaryKey, code: "PGRST105", parameter: f.Parameter(),
 				detail: "a PUT takes eq filters on the columns of the primary key only"}
 		}
 		if text, ok := textOf(members[f.Column]); !ok || text != f.Values[0] {

@@ -151,7 +151,11 @@ SELECT a.affected, a.json,
                NULL::pg_catalog.text AS json,
                count(*) FILTER (WHERE (('it''s:' || w."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(w."day") #>> '{}') || '') COLLATE pg_catalog."C" = $2::pg_catalog.text) IS NOT TRUE) AS uncovered,
                NULL::pg_catalog.text AS etag
-          FROM w) AS a`
+          FROM w) AS a
+ WHERE CASE WHEN true THEN true ELSE ARRAY[(NULL::"public"."stock")."day"] OPERATOR(pg_catalog.&&) NULL::date[]
+   AND ARRAY[(NULL::"public"."stock")."n"] OPERATOR(pg_catalog.&&) NULL::numeric[]
+   AND ARRAY[(NULL::"public"."stock")."sku"] OPERATOR(pg_catalog.&&) NULL::character varying[]
+   AND ARRAY[(NULL::"public"."stock")."the note"] OPERATOR(pg_catalog.&&) NULL::text[] END`
 
 const defaultsText = `WITH w AS (
   INSERT INTO "public"."stock" AS t DEFAULT VALUES
@@ -164,7 +168,9 @@ SELECT a.affected, a.json,
                NULL::pg_catalog.text AS json,
                count(*) FILTER (WHERE (('it''s:' || w."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(w."day") #>> '{}') || '') COLLATE pg_catalog."C" = $1::pg_catalog.text) IS NOT TRUE) AS uncovered,
                NULL::pg_catalog.text AS etag
-          FROM w) AS a`
+          FROM w) AS a
+ WHERE CASE WHEN true THEN true ELSE ARRAY[(NULL::"public"."stock")."day"] OPERATOR(pg_catalog.&&) NULL::date[]
+   AND ARRAY[(NULL::"public"."stock")."sku"] OPERATOR(pg_catalog.&&) NULL::character varying[] END`
 
 const updateText = `WITH w AS (
   UPDATE "public"."stock" AS t
@@ -183,7 +189,11 @@ SELECT a.affected, a.json,
                fencegate.check_size(string_agg((SELECT row_to_json(r.*) FROM (SELECT w."n", w."sku") AS r)::pg_catalog.text, ','), $10) AS json,
                count(*) FILTER (WHERE (('it''s:' || w."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(w."day") #>> '{}') || '') COLLATE pg_catalog."C" = $8::pg_catalog.text) IS NOT TRUE) AS uncovered,
                NULL::pg_catalog.text AS etag
-          FROM w) AS a`
+          FROM w) AS a
+ WHERE CASE WHEN true THEN true ELSE ARRAY[(NULL::"public"."stock")."day"] OPERATOR(pg_catalog.&&) NULL::date[]
+   AND ARRAY[(NULL::"public"."stock")."n"] OPERATOR(pg_catalog.&&) NULL::numeric[]
+   AND ARRAY[(NULL::"public"."stock")."sku"] OPERATOR(pg_catalog.&&) NULL::character varying[]
+   AND ARRAY[(NULL::"public"."stock")."the note"] OPERATOR(pg_catalog.&&) NULL::text[] END`
 
 const twoLocksText = `WITH w AS (
   UPDATE "public"."stock" AS t
@@ -202,7 +212,10 @@ SELECT a.affected, a.json,
                fencegate.check_size(string_agg((SELECT row_to_json(r.*) FROM (SELECT w."n") AS r)::pg_catalog.text, ','), $12) AS json,
                count(*) FILTER (WHERE (('it''s:' || w."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(w."day") #>> '{}') || '') COLLATE pg_catalog."C" = ANY ($9::pg_catalog.text[])) IS NOT TRUE) AS uncovered,
                max(fencegate.etag(w.*)) AS etag
-          FROM w) AS a`
+          FROM w) AS a
+ WHERE CASE WHEN true THEN true ELSE ARRAY[(NULL::"public"."stock")."day"] OPERATOR(pg_catalog.&&) NULL::date[]
+   AND ARRAY[(NULL::"public"."stock")."n"] OPERATOR(pg_catalog.&&) NULL::numeric[]
+   AND ARRAY[(NULL::"public"."stock")."sku"] OPERATOR(pg_catalog.&&) NULL::character varying[] END`
 
 const deleteText = `WITH w AS (
   DELETE FROM "public"."stock" AS t
@@ -219,7 +232,10 @@ SELECT a.affected, a.json,
                fencegate.check_size(string_agg(row_to_json(w.*)::pg_catalog.text, ','), $9) AS json,
                count(*) FILTER (WHERE (('it''s:' || w."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(w."day") #>> '{}') || '') COLLATE pg_catalog."C" = $8::pg_catalog.text) IS NOT TRUE) AS uncovered,
                NULL::pg_catalog.text AS etag
-          FROM w) AS a`
+          FROM w) AS a
+ WHERE CASE WHEN true THEN true ELSE ARRAY[(NULL::"public"."stock")."day"] OPERATOR(pg_catalog.&&) NULL::date[]
+   AND ARRAY[(NULL::"public"."stock")."n"] OPERATOR(pg_catalog.&&) NULL::numeric[]
+   AND ARRAY[(NULL::"public"."stock")."sku"] OPERATOR(pg_catalog.&&) NULL::character varying[] END`
 
 const wholeText = `WITH w AS (
   DELETE FROM "public"."stock" AS t
@@ -249,7 +265,11 @@ SELECT a.affected, a.json,
                NULL::pg_catalog.text AS json,
                count(*) FILTER (WHERE (('it''s:' || w."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(w."day") #>> '{}') || '') COLLATE pg_catalog."C" = $3::pg_catalog.text) IS NOT TRUE) AS uncovered,
                NULL::pg_catalog.text AS etag
-          FROM w) AS a`
+          FROM w) AS a
+ WHERE CASE WHEN true THEN true ELSE ARRAY[(NULL::"public"."stock")."day"] OPERATOR(pg_catalog.&&) NULL::date[]
+   AND ARRAY[(NULL::"public"."stock")."n"] OPERATOR(pg_catalog.&&) NULL::numeric[]
+   AND ARRAY[(NULL::"public"."stock")."sku"] OPERATOR(pg_catalog.&&) NULL::character varying[]
+   AND ARRAY[(NULL::"public"."stock")."the note"] OPERATOR(pg_catalog.&&) NULL::text[] END`
 
 const queryText = `SELECT count(*), fencegate.check_size(string_agg(row_to_json(w.*)::pg_catalog.text, ','), $2), (SELECT count(*) FROM "public"."stock" AS t
    WHERE t."sku" = $1
@@ -285,4 +305,6 @@ SELECT a.affected, a.json,
                fencegate.check_size(string_agg(($8::pg_catalog.text || coalesce(pg_catalog.to_json(CAST(((w."j" -> $9::pg_catalog.text) ->> $10::pg_catalog.int4) AS pg_catalog.int4))::pg_catalog.text, 'null') || $11::pg_catalog.text || coalesce(pg_catalog.to_json(w."id")::pg_catalog.text, 'null') || '}')::pg_catalog.text, ','), $12) AS json,
                count(*) FILTER (WHERE (('doc:' || w."id"::pg_catalog.text || '') COLLATE pg_catalog."C" = $7::pg_catalog.text) IS NOT TRUE) AS uncovered,
                NULL::pg_catalog.text AS etag
-          FROM w) AS a`
+          FROM w) AS a
+ WHERE CASE WHEN true THEN true ELSE ARRAY[(NULL::"public"."doc")."id"] OPERATOR(pg_catalog.&&) NULL::text[]
+   AND ARRAY[(NULL::"public"."doc")."j"] OPERATOR(pg_catalog.&&) NULL::json[] END`

@@ -80,7 +80,7 @@ func buildInsert(m Mutation, rows []Row, names []string, claims []lease.Claim) (
 		return Statement{}, err
 	}
 	fmt.Fprintf(&b, "\n  RETURNING %s)", returning(m))
-	answer(&b, m, claims, "")
+	answer(&b, m, claims, "", names)
 	return b.statement(), nil
 }
 

@@ -3,6 +3,8 @@ package statement
 import (
 	"bytes"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/fencegate/fencegate/internal/catalog"
@@ -39,7 +41,7 @@ func buildUpdate(m Mutation, claims []lease.Claim) ([]Statement, error) {
 	}
 	fmt.Fprintf(&b, "WITH w AS (\n  UPDATE %s AS t\n     SET %s\n    FROM %s\n   WHERE %s\n  RETURNING %s)",
 		tableName(m.Table), strings.Join(assignments, ", "), strings.Join(from, ", "), where, returning(m))
-	answer(&b, m, claims, pins)
+	answer(&b, m, claims, pins, slices.Sorted(maps.Keys(written)))
 	return []Statement{b.statement()}, nil
 }
 
@@ -55,7 +57,7 @@ func buildDelete(m Mutation, claims []lease.Claim) ([]Statement, error) {
 		return nil, err
 	}
 	fmt.Fprintf(&b, "WITH w AS (\n  DELETE FROM %s AS t\n   WHERE %s\n  RETURNING %s)", tableName(m.Table), where, returning(m))
-	answer(&b, m, claims, pins)
+	answer(&b, m, claims, pins, nil)
 	return []Statement{b.statement()}, nil
 }
 

@@ -30,7 +30,7 @@ func buildCall(m Mutation, claims []lease.Claim) ([]Statement, error) {
 			m.MaxAffected = expect
 		}
 	}
-	answer(&b, m, claims, key)
+	answer(&b, m, claims, key, nil)
 	return []Statement{b.statement()}, nil
 }
 
@@ -180,6 +180,6 @@ func Trials(r *catalog.Routine) []Trial {
 	var opened, call builder
 	openSource(&opened, r, names, nil)
 	key := source(&call, r, names, nil)
-	answer(&call, Mutation{Op: catalog.Call, Routine: r, Return: Columns{All: !r.ReturnsVoid}}, []lease.Claim{{}}, key)
+	answer(&call, Mutation{Op: catalog.Call, Routine: r, Return: Columns{All: !r.ReturnsVoid}}, []lease.Claim{{}}, key, nil)
 	return append(trials, Trial{SQL: call.String(), above: strings.Count(opened.String(), "\n"), lines: lines})
 }

@@ -86,14 +86,16 @@ func pinOf(filters []Filter, column string) (Filter, bool) {
 
 // answer writes what every data statement selects from its rows, the common
 // table expression w: their number, their JSON, and the check of their scope.
-// pins is SQL text that must equal the key, "" if nothing is pinned.
-func answer(b *builder, m Mutation, claims []lease.Claim, pins string) {
+// pins is SQL text that must equal the key, "" if nothing is pinned; written
+// names the columns that get a value.
+func answer(b *builder, m Mutation, claims []lease.Claim, pins string, written []string) {
 	condition := "true"
 	if pins != "" {
 		condition = covered(b, pins, claims)
 	}
-	uncovered := "0::pg_catalog.int8" // what a routine touches is its own business
+	uncovered, typed := "0::pg_catalog.int8", "" // what a routine touches is its own business
 	if m.Op != catalog.Call {
+		typed = sameTypes(m.Table, m.columns(written))
 		uncovered = "count(*) FILTER (WHERE (" + covered(b, rendered(m.Table, columnOf("w")), claims) + ") IS NOT TRUE)"
 	}
 	least, most := "NULL", "NULL"
@@ -118,8 +120,8 @@ SELECT a.affected, a.json,
                %s AS json,
                %s AS uncovered,
                %s AS etag
-          FROM w) AS a`,
-		condition, least, most, kept, json, uncovered, etagOf(m.ETag))
+          FROM w) AS a%s`,
+		condition, least, most, kept, json, uncovered, etagOf(m.ETag), typed)
 }
 
 // etagOf is the ETag of the one row of w, which must then have all columns.
