@@ -188,7 +188,7 @@ func (g *Gate) Read(ctx context.Context, p auth.Principal, q statement.Query, se
 	}
 	rows, err = retried(ctx, g.Reads, func(ctx context.Context) (Rows, error) { return g.read(ctx, s, settings) })
 	if err != nil {
-		return Rows{}, fmt.Errorf("reading %s: %w", q.Table.QualifiedName(), err)
+		return Rows{}, fmt.Errorf("reading: %w", err)
 	}
 	return rows, nil
 }
