@@ -89,26 +89,38 @@ func (g *Gate) answered(ctx context.Context, w Write, err error) error {
 // replay returns what an earlier attempt was answered.
 func (g *Gate) replay(ctx context.Context, w Write) (Result, error) {
 	const query = `
-		SELECT affected, rows
-		  FROM fencegate.answers
-		 WHERE principal = $1
-		   AND idempotency_key = $2
-		   AND fingerprint = $3
-		   AND state = 'applied'`
-	var affected []int64
-	var texts []string
-	err := g.Writes.QueryRow(ctx, query, unprepared, w.Principal.Name, w.Once.Key, w.Once.Fingerprint).Scan(&affected, &texts)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Result{}, ErrKeyBusy // expired just now: sending it again starts anew
-	}
+		SELECT p.operation, p.affected, p.rows
+		  FROM fencegate.answers AS a
+		  JOIN fencegate.answer_parts AS p USING (principal, idempotency_key)
+		 WHERE a.principal = $1
+		   AND a.idempotency_key = $2
+		   AND a.fingerprint = $3
+		   AND a.state = 'applied'
+		 ORDER BY p.part`
+	answered, err := g.Writes.Query(ctx, query, unprepared, w.Principal.Name, w.Once.Key, w.Once.Fingerprint)
 	if err != nil {
 		return Result{}, classify(reaching, err)
 	}
-	result := Result{Replayed: true}
-	for i := range affected {
-		result.Parts = append(result.Parts, Rows{Affected: affected[i], JSON: texts[i]})
+	parts := make([]Rows, len(w.Mutations))
+	texts := make([][]string, len(w.Mutations))
+	var operation int
+	var affected int64
+	var text string
+	found, err := pgx.ForEachRow(answered, []any{&operation, &affected, &text}, func() error {
+		parts[operation].Affected += affected
+		if text != "" {
+			texts[operation] = append(texts[operation], text)
+		}
+		return nil
+	})
+	if err != nil {
+		return Result{}, classify(reaching, err)
 	}
-	return result, nil
+	if found.RowsAffected() == 0 {
+		return Result{}, ErrKeyBusy // expired just now: sending it again starts anew
+	}
+	join(parts, texts)
+	return Result{Parts: parts, Replayed: true}, nil
 }
 
 // refuseAnswer leaves the tombstone of a refused request: an earlier attempt

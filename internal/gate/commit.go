@@ -57,13 +57,18 @@ func (g *Gate) commit(ctx context.Context, w Write, plan []piece) ([]Rows, error
 		seen = true
 		return nil
 	})
-	for i := range parts {
-		parts[i].JSON = strings.Join(texts[i], ",")
-	}
+	join(parts, texts)
 	if w.Trial {
 		err = trialEnded(err, seen)
 	}
 	return parts, err
+}
+
+// join makes one text of what the statements of each part answered.
+func join(parts []Rows, texts [][]string) {
+	for i := range parts {
+		parts[i].JSON = strings.Join(texts[i], ",")
+	}
 }
 
 // passed reads the answers to what comes before the data.

@@ -302,7 +302,7 @@ func TestRead(t *testing.T) {
 		exec(t, g, `CREATE FUNCTION shop.wrote() RETURNS integer LANGUAGE sql AS 'DELETE FROM shop.lines; SELECT 1';
 			CREATE VIEW shop.sly AS SELECT shop.wrote() AS n`)
 		sly := testenv.StartGateway(t, testenv.GatewayOptions{Database: g.Database, Tables: "tables: [{name: shop.sly, lock: sly}]\n"})
-		mustRefuse(t, sly.Do(t, testenv.Request{Path: "/rest/sly"}), want{status: 503, slug: "database_unavailable", code: "25006"})
+		mustRefuse(t, sly.Do(t, testenv.Request{Path: "/rest/sly"}), want{status: 422, slug: "not_possible_here", code: "25006"})
 		w.unchanged(t)
 	})
 

@@ -25,7 +25,7 @@ func (s *Server) ReadRows(w http.ResponseWriter, r *http.Request, table api.Tabl
 		err = notSingular(fmt.Sprintf("%d rows, or more", rows.Affected))
 	}
 	if err != nil {
-		s.fail(w, r, searchFault(err, d.Filters))
+		s.fail(w, r, searchFault(readOnlyFault(err), d.Filters))
 		return
 	}
 	d.prefer.writeApplied(w.Header())
@@ -37,6 +37,18 @@ func (s *Server) ReadRows(w http.ResponseWriter, r *http.Request, table api.Tabl
 		return
 	}
 	respondRows(w, status, rows.JSON, d.singular)
+}
+
+// readOnlyFault: a read that meets this would write, by a view's function, and
+// sending it again does not help. Only to a write it says that the database is
+// read-only now.
+func readOnlyFault(err error) error {
+	var db *gate.DatabaseError
+	if !errors.As(err, &db) || db.SQLState != stateReadOnly {
+		return err
+	}
+	return &fault{status: http.StatusUnprocessableEntity, slug: "not_possible_here", code: db.SQLState, sqlState: db.SQLState,
+		detail: "a read changes nothing, and this one would: " + shorten(db.Message)}
 }
 
 // InsertRows answers POST /rest/{table}.
