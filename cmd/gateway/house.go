@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fencegate/fencegate"
@@ -126,7 +125,7 @@ func (h *house) listen(cfg *config.Config, handler http.Handler) (err error) {
 	if h.public, err = h.open(cfg.Listen, handler, cfg.Limits.RequestTimeout); err != nil {
 		return err
 	}
-	h.public.Listener = netutil.LimitListener(h.public.Listener, cfg.Limits.MaxConnections)
+	h.public.Listener = newBoundedListener(h.public.Listener.(*net.TCPListener), cfg.Limits.MaxConnections)
 	h.probes = admin.New(
 		admin.Probe{Name: "database", Ask: h.pools.marks.Ping},
 		admin.Probe{Name: "lock service", Ask: h.askLockService},
