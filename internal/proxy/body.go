@@ -23,7 +23,7 @@ func readBody(r *http.Request) ([]byte, error) {
 	if err := checkMediaType(r.Header); err != nil {
 		return nil, err
 	}
-	body, err := io.ReadAll(r.Body)
+	body, err := r.Body.(*gathered).whole()
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
@@ -98,7 +98,7 @@ func decodeRows(body []byte, maxRows int) (rows []statement.Row, array bool, err
 		}
 		if rows = append(rows, row); len(rows) > maxRows {
 			return nil, array, &fault{status: http.StatusRequestEntityTooLarge, slug: "too_many_rows",
-				detail: fmt.Sprintf("at most %d rows are allowed in one request", maxRows)}
+				detail: fmt.Sprintf("at most %d rows are allowed in one request", maxRows), pointer: row.At}
 		}
 	}
 	return rows, array, endOf(dec, array)

@@ -25,7 +25,6 @@ func (s *Server) following(r *http.Request, act func(*catalog.Snapshot) error) e
 	if !changed {
 		return err
 	}
-	rewind(r)
 	return act(s.Catalog.Snapshot())
 }
 

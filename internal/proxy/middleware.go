@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -131,33 +130,22 @@ func (s *Server) limit(next http.Handler) http.Handler {
 	})
 }
 
-// gathered is a body that has been read, with the error that ended it.
+// gathered is a body that has been read.
 type gathered struct {
-	rest *bytes.Reader
-	end  error
+	*bytes.Reader
+	all []byte
+	err error // why all is not the whole
 }
 
 func gather(body io.Reader) *gathered {
 	raw, err := io.ReadAll(body)
-	return &gathered{rest: bytes.NewReader(raw), end: cmp.Or(err, io.EOF)}
+	return &gathered{Reader: bytes.NewReader(raw), all: raw, err: err}
 }
 
-func (g *gathered) Read(p []byte) (int, error) {
-	n, err := g.rest.Read(p)
-	if err == io.EOF {
-		err = g.end
-	}
-	return n, err
-}
+// whole returns the body, however often it is asked for.
+func (g *gathered) whole() ([]byte, error) { return g.all, g.err }
 
 func (g *gathered) Close() error { return nil }
-
-// rewind lets the body be read from its beginning again.
-func rewind(r *http.Request) {
-	if body, ok := r.Body.(*gathered); ok {
-		body.rest.Seek(0, io.SeekStart)
-	}
-}
 
 // loopbackOnly refuses requests whose Host is no loopback name: where nobody is
 // authenticated, a page in a browser could otherwise reach the gateway under a

@@ -1,7 +1,6 @@
 package statement
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -127,7 +126,12 @@ func isHstore(column catalog.Column) bool {
 }
 
 func arrayOf(rows []Row) string {
-	var b bytes.Buffer
+	size := 2
+	for _, row := range rows {
+		size += len(row.JSON) + 1
+	}
+	var b strings.Builder
+	b.Grow(size)
 	b.WriteByte('[')
 	for i, row := range rows {
 		if i > 0 {
