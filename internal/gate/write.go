@@ -133,6 +133,9 @@ func (w Write) plan() ([]piece, error) {
 		for _, s := range statements {
 			plan = append(plan, piece{part: i, Statement: s})
 		}
+		if len(plan) > statement.MaxStatements {
+			return nil, w.at(i, statement.ErrTooMany())
+		}
 	}
 	return plan, nil
 }

@@ -22,6 +22,9 @@ func buildInserts(m Mutation, claims []lease.Claim) ([]Statement, error) {
 		if run < len(m.Rows) && bounded(m) {
 			return nil, &Fault{Code: MixedRows, Detail: "with a bound on the rows affected, or an order of them, all rows must have the same members"}
 		}
+		if len(statements) == MaxStatements {
+			return nil, ErrTooMany()
+		}
 		s, err := buildInsert(m, rows[:run], sorted(rows[0].Names), claims)
 		if err != nil {
 			return nil, err
@@ -134,9 +137,21 @@ func checkInsertColumns(m Mutation) error {
 			}
 		}
 	}
+	return checkListed(m)
+}
+
+// checkListed returns a *Fault for a member that the listed columns leave out.
+func checkListed(m Mutation) error {
+	if m.Columns == nil {
+		return nil
+	}
+	listed := make(map[string]bool, len(m.Columns))
+	for _, name := range m.Columns {
+		listed[name] = true
+	}
 	for _, row := range m.Rows {
 		for _, name := range row.Names {
-			if m.Columns != nil && !slices.Contains(m.Columns, name) {
+			if !listed[name] {
 				return &Fault{Code: NotInColumns, Column: name, Parameter: "columns",
 					Detail: fmt.Sprintf("a row has the member %q, which columns does not list", name)}
 			}

@@ -9,6 +9,14 @@ import (
 
 // BuildQuery returns the statement of q.
 func BuildQuery(q Query) (Statement, error) {
+	s, err := buildQuery(q)
+	if err != nil {
+		return Statement{}, err
+	}
+	return s, counted(s)
+}
+
+func buildQuery(q Query) (Statement, error) {
 	if q.Routine != nil {
 		return buildReadingCall(q)
 	}

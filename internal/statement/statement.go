@@ -144,9 +144,10 @@ const (
 	NotInColumns   Code = "not_in_columns"  // a member beside the listed columns
 	NotJSON        Code = "not_json"        // a path into a column of another type
 	FenceColumn    Code = "fence_column"    // a member that is the gateway's to set
-	MixedRows      Code = "mixed_rows"      // a bound on rows that several statements insert
+	MixedRows      Code = "mixed_rows"      // rows with other members, which need a statement each
 	NamedTwice     Code = "malformed_query" // two members of one name
 	NotALiteral    Code = "invalid_value"   // JSON for a type that only PostgreSQL's literal can give
+	TooLarge       Code = "too_large"       // more than PostgreSQL can be sent
 )
 
 // ErrNotPinned is wrapped by a fault of kind ScopeNotPinned.
@@ -177,8 +178,16 @@ func (b *builder) statement() Statement { return Statement{SQL: b.String(), Args
 // Build returns the statements of m, to be run in order in one transaction that
 // has passed the fence for claims. Each raises FG002 if a row it touched is
 // covered by none of their keys, and FG004 or FG008 if it touched too many or
-// too few.
+// too few. There are no more than MaxStatements.
 func Build(m Mutation, claims []lease.Claim) ([]Statement, error) {
+	statements, err := build(m, claims)
+	if err != nil {
+		return nil, err
+	}
+	return statements, counted(statements...)
+}
+
+func build(m Mutation, claims []lease.Claim) ([]Statement, error) {
 	if m.Op == catalog.Call {
 		return buildCall(m, claims)
 	}
