@@ -142,7 +142,7 @@ func statementFault(wrong *statement.Fault) *fault {
 	f := &fault{status: http.StatusBadRequest, slug: string(wrong.Code), detail: wrong.Detail,
 		column: wrong.Column, parameter: wrong.Parameter, pointer: wrong.Pointer}
 	switch wrong.Code {
-	case statement.NotJSON, statement.NoConflictKey, statement.NotInColumns, statement.MixedRows, statement.FenceColumn, statement.NotALiteral:
+	case statement.NotJSON, statement.NoConflictKey, statement.NotInColumns, statement.MixedRows, statement.FenceColumn, statement.NotALiteral, statement.TooLarge:
 		f.status = http.StatusUnprocessableEntity
 	case statement.UnknownParam, statement.MissingParam:
 		f.status, f.code = http.StatusNotFound, "PGRST202" // as PostgREST, to which it is another function
@@ -191,20 +191,21 @@ var postgrestCodes = map[string]string{
 }
 
 func (f *fault) problem(requestID string) api.Problem {
+	detail := cut(f.detail, maxDetail)
 	p := api.Problem{
 		Type:       "urn:fencegate:problem:" + f.slug,
 		Title:      title(f.slug),
 		Status:     f.status,
-		Detail:     f.detail,
+		Detail:     detail,
 		Code:       cmp.Or(f.code, postgrestCodes[f.slug], f.slug),
 		Retryable:  f.retryAfter > 0,
 		Outcome:    cmp.Or(f.outcome, api.NotApplied),
 		RequestId:  requestID,
-		Message:    f.detail,
+		Message:    detail,
 		Hint:       optional(f.hint),
-		Pointer:    optional(f.pointer),
-		Parameter:  optional(f.parameter),
-		Column:     optional(f.column),
+		Pointer:    optional(shorten(f.pointer)),
+		Parameter:  optional(shorten(f.parameter)),
+		Column:     optional(shorten(f.column)),
 		Constraint: optional(f.constraint),
 		Sqlstate:   optional(f.sqlState),
 		Operation:  f.operation,

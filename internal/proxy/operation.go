@@ -222,8 +222,12 @@ func (o *operations) update(m *statement.Mutation, given api.Operation) error {
 	if err != nil {
 		return err
 	}
+	set := make(map[string]bool, len(m.Rows[0].Names))
+	for _, name := range m.Rows[0].Names {
+		set[name] = true
+	}
 	for _, name := range row.Names {
-		if slices.Contains(m.Rows[0].Names, name) {
+		if set[name] {
 			return badMember(string(jsontext.Pointer("/increment").AppendToken(name)), "%q is in set as well", name)
 		}
 	}
@@ -301,5 +305,5 @@ func under(err error, pointer string) error {
 }
 
 func badMember(pointer, format string, args ...any) error {
-	return &fault{status: http.StatusBadRequest, slug: "malformed_operation", pointer: pointer, detail: fmt.Sprintf(format, args...)}
+	return &fault{status: http.StatusBadRequest, slug: "malformed_operation", pointer: pointer, detail: fmt.Sprintf(format, echoed(args)...)}
 }

@@ -135,5 +135,5 @@ func parseCount(name, text string) (int64, error) {
 }
 
 func badParameter(name, format string, args ...any) error {
-	return &fault{status: http.StatusBadRequest, slug: "malformed_query", parameter: name, detail: fmt.Sprintf(format, args...)}
+	return &fault{status: http.StatusBadRequest, slug: "malformed_query", parameter: name, detail: fmt.Sprintf(format, echoed(args)...)}
 }

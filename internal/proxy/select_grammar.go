@@ -15,6 +15,9 @@ func parseSelect(text string) (statement.Columns, error) {
 	if err != nil {
 		return statement.Columns{}, badParameter("select", "quotes or parentheses don't match")
 	}
+	if len(parts) > maxOutputs {
+		return statement.Columns{}, badParameter("select", "more than %d columns", maxOutputs)
+	}
 	var columns statement.Columns
 	plain := true
 	for _, part := range parts {
@@ -34,6 +37,9 @@ func parseSelect(text string) (statement.Columns, error) {
 	}
 	return statement.Columns{Outputs: columns.Outputs}, nil
 }
+
+// maxOutputs bounds what a row answers: PostgreSQL's tables have no more columns.
+const maxOutputs = 1600
 
 // parseOutput reads `alias:column->path::type`.
 func parseOutput(text string) (o statement.Output, err error) {

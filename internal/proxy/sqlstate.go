@@ -109,13 +109,28 @@ var classes = strings.Fields(`00 01 02 03 08 09 0A 0B 0F 0L 0P 0Z 20 21 22 23 24
 
 func ofPostgreSQL(state string) bool { return len(state) < 2 || slices.Contains(classes, state[:2]) }
 
-// maxEcho bounds what PostgreSQL's messages, which repeat wrong values, may add
-// to an answer or the log.
-const maxEcho = 500
+// Bounds of what repeats a wrong value or name, in bytes.
+const (
+	maxQuoted = 200  // a name or value in a detail
+	maxEcho   = 500  // a message of PostgreSQL's, in an answer or the log
+	maxDetail = 2000 // a whole detail
+)
 
-func shorten(text string) string {
-	if len(text) <= maxEcho {
+func shorten(text string) string { return cut(text, maxEcho) }
+
+func cut(text string, most int) string {
+	if len(text) <= most {
 		return text
 	}
-	return strings.ToValidUTF8(text[:maxEcho], "") + "…"
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
+
+// echoed shortens the texts among args.
+func echoed(args []any) []any {
+	for i, arg := range args {
+		if text, ok := arg.(string); ok {
+			args[i] = cut(text, maxQuoted)
+		}
+	}
+	return args
 }
