@@ -31,13 +31,13 @@ var acts = []act{
 	{"acquire", func(*killing) {}, func(k *killing) testenv.Request { return acquireRequest(k.key, k.ttl) }, 201,
 		`fencegate.raise_mark(`, func(l *left) { l.mark = "held" }},
 	{"write", (*killing).hold, func(k *killing) testenv.Request { return setRequest(k.claim, k.sku, 7) }, 204,
-		`UPDATE "shop"."inventory"`, func(l *left) { l.available, l.journal = 7, 1 }},
+		theUpdate, func(l *left) { l.available, l.journal = 7, 1 }},
 	{"bulk insert", (*killing).hold, (*killing).bulk, 201,
 		`INSERT INTO "shop"."batch"`, func(l *left) { l.batch = 3 }},
 	{"release", (*killing).hold, func(k *killing) testenv.Request { return releaseRequest(k.claim) }, 200,
 		`fencegate.release_mark(`, func(l *left) { l.mark = "released" }},
 	{"refusal", func(k *killing) { k.claim = k.stale(k.t, k.key) }, func(k *killing) testenv.Request { return setRequest(k.claim, k.sku, 8) }, 412,
-		`INSERT INTO fencegate.refusals`, func(l *left) { l.refusals = 1 }},
+		theRecord, func(l *left) { l.refusals = 1 }},
 }
 
 // left is what there is in the database under one key.

@@ -22,7 +22,7 @@ func TestAGatewayFrozenBetweenLeaseCheckAndCommitIsRefusedWhenItGoesOn(t *testin
 		// The lease was live, the gateway has not seen it yet.
 		{"checked", func(hook func() bool) { p.redis.OnReply(1, hook) }},
 		// The write is on its way.
-		{"sent", func(hook func() bool) { p.pg.OnRequest(1, hook) }},
+		{"sent", func(hook func() bool) { before(p.pg, theUpdate, hook) }},
 	} {
 		t.Run(c.sku, func(t *testing.T) {
 			sku, key := p.item(t, c.sku)

@@ -395,3 +395,30 @@ func try(t testing.TB, g *testenv.Gateway, q testenv.Request, status int) testen
 		}
 	}
 }
+
+// The statements of a write to the inventory, and of a refusal's record.
+const (
+	theUpdate = `UPDATE "shop"."inventory"`
+	theRecord = `INSERT INTO fencegate.refusals`
+)
+
+// before calls hook before the next batch with this statement is passed on, which
+// it is if hook says so. Counting messages would do as well, but for those that
+// prepare statements or come from a pool.
+func before(w *testenv.Wire, statement string, hook func() bool) {
+	w.OnBatch(executing(statement), func() testenv.Extent {
+		if hook() {
+			return testenv.Whole
+		}
+		return testenv.Nothing
+	})
+}
+
+// answered is the same for the answer.
+func answered(w *testenv.Wire, statement string, hook func() bool) {
+	w.OnAnswer(executing(statement), hook)
+}
+
+func executing(statement string) func(testenv.Batch) bool {
+	return func(b testenv.Batch) bool { return b.Executes(statement) }
+}

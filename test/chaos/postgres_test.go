@@ -57,8 +57,8 @@ func TestPostgresDyingUnderAWriteLeavesItWholeOrAbsent(t *testing.T) {
 		arm     func(hook func() bool)
 		written int
 	}{
-		{"before-the-request", func(hook func() bool) { p.pg.OnRequest(1, hook) }, 0},
-		{"before-the-reply", func(hook func() bool) { p.pg.OnReply(1, hook) }, 1},
+		{"before-the-request", func(hook func() bool) { before(p.pg, theUpdate, hook) }, 0},
+		{"before-the-reply", func(hook func() bool) { answered(p.pg, theUpdate, hook) }, 1},
 	} {
 		t.Run(c.sku, func(t *testing.T) {
 			sku, key := p.item(t, c.sku)
@@ -86,7 +86,7 @@ func TestAWriteWhoseCommitIsNotConfirmedHasAnUnknownOutcome(t *testing.T) {
 	sku, key := p.item(t, "A")
 	l := p.Acquire(t, key, 60000)
 	for n, swallow := range []func(){
-		func() { p.pg.OnReply(1, func() bool { return false }) },
+		func() { answered(p.pg, theUpdate, func() bool { return false }) },
 		p.pg.DropReplies,
 	} {
 		named := func(available int) testenv.Request {

@@ -106,8 +106,8 @@ func TestSIGTERMWaitsForTheRecordOfARefusal(t *testing.T) {
 	old := p.stale(t, key)
 	wantProblem(t, set(t, p.Gateway, old, sku, 1), 412, "stale_token")
 	for name, arm := range map[string]func(func() bool){
-		"before it is sent":      func(hook func() bool) { p.pg.OnRequest(2, hook) },
-		"before it is confirmed": func(hook func() bool) { p.pg.OnReply(2, hook) },
+		"before it is sent":      func(hook func() bool) { before(p.pg, theRecord, hook) },
+		"before it is confirmed": func(hook func() bool) { answered(p.pg, theRecord, hook) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := p.twin(t, p.pg.URL())
