@@ -838,6 +838,9 @@ type RunTransactionParams struct {
 	// attempt still running is 409. Remembered for the configured time.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 
+	// Prefer `return=minimal|headers-only|representation`, `max-affected=n`, `count=exact`, `resolution=merge-duplicates|ignore-duplicates`, `missing=default|null`, `handling=strict|lenient`, `tx=commit|rollback` (rollback: a trial, taken back at the end), `timezone=name`.
+	Prefer *Prefer `json:"Prefer,omitempty"`
+
 	// ContentProfile The schema to write to; default is the first configured one.
 	ContentProfile *ContentProfile `json:"Content-Profile,omitempty"`
 }
@@ -3118,6 +3121,25 @@ func (siw *ServerInterfaceWrapper) RunTransaction(w http.ResponseWriter, r *http
 		}
 
 		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Prefer" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Prefer")]; found {
+		var Prefer Prefer
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Prefer", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Prefer", valueList[0], &Prefer, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Prefer", Err: err})
+			return
+		}
+
+		params.Prefer = &Prefer
 
 	}
 

@@ -24,7 +24,15 @@ func checkOverlaps(ctx context.Context, db Querier, specs []Spec) error {
 	var faults []error
 	for i, one := range specs {
 		for j, other := range specs[:i] {
-			if one.Lock.String() != other.Lock.String() && shares(reach[i], reach[j]) {
+			if !shares(reach[i], reach[j]) {
+				continue
+			}
+			if one.FenceColumn != other.FenceColumn {
+				faults = append(faults, fmt.Errorf(
+					"%q.%q and %q.%q share rows (a view, partition or inheritance child) but not their fence_column: a write through the one would pass by the other's tokens",
+					other.Schema, other.Name, one.Schema, one.Name))
+			}
+			if one.Lock.String() != other.Lock.String() {
 				faults = append(faults, fmt.Errorf(
 					"%q.%q and %q.%q share rows (a view, partition or inheritance child) but are locked differently, by %q and %q: a row would have two locks",
 					other.Schema, other.Name, one.Schema, one.Name, other.Lock, one.Lock))

@@ -110,12 +110,14 @@ func transactions() (list []door) {
 		{name: "CallAVoid", body: `{"op":"call","schema":"shop","name":"{target}","params":{"sku":"{row}"}}`, call: "lift_all"},
 	} {
 		operations := d.body
-		alone, under, trial := d, d, d
+		alone, under, trial, preferred := d, d, d, d
 		alone.name, alone.body = "Operation/"+d.name, `{"locks":[{locks}],"operations":[`+operations+`]}`
 		alone.header = []string{"Content-Profile", "shop"}
 		under.name, under.body, under.spare = "OperationUnderTwoLocks/"+d.name, alone.body, true
 		trial.name, trial.body, trial.trial = "OperationAsATrial/"+d.name, `{"locks":[{locks}],"dry_run":true,"operations":[`+operations+`]}`, true
-		list = append(list, alone, under, trial)
+		preferred.name, preferred.body, preferred.trial = "OperationPreferredAsATrial/"+d.name, alone.body, true
+		preferred.header = []string{"Prefer", "tx=rollback"}
+		list = append(list, alone, under, trial, preferred)
 	}
 	for i := range list {
 		list[i].route = transact

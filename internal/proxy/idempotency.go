@@ -32,11 +32,13 @@ func idempotencyKey(h http.Header) (gate.Once, error) {
 	return gate.Once{Key: key}, nil
 }
 
-// fingerprint tells one request from another under the same key. The lock
-// headers are no part of it: a retry may come under a newer grant.
+// fingerprint tells one request from another under the same key, by everything
+// that says what is written and what is answered. The lock headers are no part of
+// it: a retry may come under a newer grant.
 func fingerprint(r *http.Request, bodyDigest string) string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{
-		r.Method, r.URL.EscapedPath(), r.URL.RawQuery, r.Header.Get("Content-Profile"), bodyDigest,
+		r.Method, r.URL.EscapedPath(), r.URL.RawQuery, bodyDigest,
+		r.Header.Get("Content-Profile"), r.Header.Get("Prefer"), r.Header.Get("Accept"), strings.Join(r.Header.Values("If-Match"), ","),
 	}, "\n")))
 	return hex.EncodeToString(sum[:])
 }

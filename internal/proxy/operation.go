@@ -231,6 +231,17 @@ func (o *operations) update(m *statement.Mutation, given api.Operation) error {
 			return badMember(string(jsontext.Pointer("/increment").AppendToken(name)), "%q is in set as well", name)
 		}
 	}
+	if nulls := bytes.Contains(row.JSON, []byte("null")); nulls {
+		var members map[string]jsontext.Value
+		if err := json.Unmarshal(row.JSON, &members); err != nil {
+			return under(malformedJSON(err), "/increment")
+		}
+		for name, value := range members {
+			if value.Kind() == 'n' {
+				return badMember(string(jsontext.Pointer("/increment").AppendToken(name)), "%q can't be increased by null", name)
+			}
+		}
+	}
 	m.Increment = &row
 	return nil
 }

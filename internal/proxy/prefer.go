@@ -94,6 +94,15 @@ func (p preferences) forNoInsert() error {
 	return nil
 }
 
+// forTransaction returns an error if something is preferred that a transaction
+// says in its body, for each operation.
+func (p preferences) forTransaction() error {
+	if p.returning != "" || p.count || p.maxAffected >= 0 || p.resolution != "" || p.missing != "" {
+		return badPreference("a transaction takes handling, tx and timezone; the rest is said by each operation, such as max_rows and returning")
+	}
+	return nil
+}
+
 func (p preferences) settings() gate.Settings { return gate.Settings{TimeZone: p.timeZone} }
 
 func (p preferences) writeApplied(h http.Header) {

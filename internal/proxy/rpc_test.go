@@ -24,6 +24,7 @@ CREATE FUNCTION shop.skus_of(p_sku text) RETURNS SETOF text LANGUAGE sql AS $$ S
 CREATE FUNCTION shop.row_of(p_sku text) RETURNS shop.inventory LANGUAGE sql AS $$ SELECT * FROM shop.inventory WHERE sku = p_sku $$;
 CREATE FUNCTION shop.touch(p_sku text) RETURNS void LANGUAGE sql AS $$ UPDATE shop.inventory SET description = 'TOUCHED' WHERE sku = p_sku $$;
 CREATE FUNCTION shop.nothing(p_sku text) RETURNS integer LANGUAGE sql AS $$ SELECT NULL::integer $$;
+CREATE FUNCTION shop.counted(p_sku text) RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN RETURN nextval('shop.calls'); END $$;
 CREATE FUNCTION shop.raise_status(p_sku text, p_state text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN RAISE EXCEPTION 'as told' USING ERRCODE = p_state; END $$;
 `
@@ -47,6 +48,7 @@ functions:
   - {name: shop.row_of, lock: "inventory:{p_sku}"}
   - {name: shop.touch, lock: "inventory:{p_sku}"}
   - {name: shop.nothing, lock: "inventory:{p_sku}"}
+  - {name: shop.counted, lock: "inventory:{p_sku}"}
   - {name: shop.raise_status, lock: "inventory:{p_sku}"}
 `
 
@@ -95,6 +97,17 @@ func TestCalls(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { w.refused(t, g, c.request, c.want) })
 	}
+
+	t.Run("UnderAnotherKeyItDoesNotEvenBegin", func(t *testing.T) {
+		exec(t, g, `CREATE SEQUENCE shop.calls`)
+		mustRefuse(t, g.Do(t, call("counted", `{"p_sku":"SKU-2"}`)), want{status: 403, slug: "lock_scope"})
+		if called := scalar[bool](t, w.pool, `SELECT is_called FROM shop.calls`); called {
+			t.Error("it was run before its key was compared")
+		}
+		if answer := g.Do(t, call("counted", `{"p_sku":"SKU-1"}`)); answer.Status != 200 || !scalar[bool](t, w.pool, `SELECT is_called FROM shop.calls`) {
+			t.Errorf("%d %s", answer.Status, answer.Body)
+		}
+	})
 
 	t.Run("NoLockIs428", func(t *testing.T) {
 		w.refused(t, g, testenv.Request{Method: http.MethodPost, Path: "/rest/rpc/take_stock", Body: `{"p_sku":"SKU-1"}`}, want{status: 428, slug: "fencing_required"})

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,8 +24,13 @@ const (
 func (s *Server) RunTransaction(w http.ResponseWriter, r *http.Request, _ api.RunTransactionParams) {
 	var write gate.Write
 	var result gate.Result
-	err := s.following(r, func(tables *catalog.Snapshot) (err error) {
-		if write, err = s.decodeTransaction(r, tables); err != nil {
+	prefer, err := parsePrefer(r.Header)
+	if err := cmp.Or(err, prefer.forTransaction()); err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	err = s.following(r, func(tables *catalog.Snapshot) (err error) {
+		if write, err = s.decodeTransaction(r, tables, prefer); err != nil {
 			return err
 		}
 		result, err = s.Gate.Write(r.Context(), write)
@@ -34,11 +40,12 @@ func (s *Server) RunTransaction(w http.ResponseWriter, r *http.Request, _ api.Ru
 		s.fail(w, r, explainPart(write, err))
 		return
 	}
+	prefer.writeApplied(w.Header())
 	writeClaims(w.Header(), write, result)
-	respondJSON(w, http.StatusOK, transactionOf(write, result))
+	respondTransaction(w, write, result)
 }
 
-func (s *Server) decodeTransaction(r *http.Request, tables *catalog.Snapshot) (write gate.Write, err error) {
+func (s *Server) decodeTransaction(r *http.Request, tables *catalog.Snapshot, prefer preferences) (write gate.Write, err error) {
 	if _, err := parseAccept(r.Header); err != nil {
 		return write, err
 	}
@@ -62,7 +69,8 @@ func (s *Server) decodeTransaction(r *http.Request, tables *catalog.Snapshot) (w
 		return write, err
 	}
 	write.Principal, write.Numbered = principal(r), true
-	write.Trial = body.DryRun != nil && *body.DryRun
+	write.Trial = prefer.trial || body.DryRun != nil && *body.DryRun
+	write.Settings = prefer.settings()
 	once.Fingerprint = fingerprint(r, operationsDigest(body.Operations))
 	write.Once, write.Origin = once, origin(r)
 	write.Origin.PayloadSHA256, write.Origin.IdempotencyKey = digestOf(raw), once.Key
@@ -132,26 +140,39 @@ func explainPart(write gate.Write, err error) error {
 // stateOverflow is numeric_value_out_of_range.
 const stateOverflow = "22003"
 
-func transactionOf(write gate.Write, result gate.Result) api.Transaction {
-	answer := api.Transaction{DryRun: write.Trial}
+// respondTransaction puts the rows into the answer as PostgreSQL made them: what
+// it keeps as json can be more than a JSON encoder lets pass, and the write is
+// done.
+func respondTransaction(w http.ResponseWriter, write gate.Write, result gate.Result) {
+	pieces := []string{fmt.Sprintf(`{"dry_run":%t,"operations":[`, write.Trial)}
 	for i, part := range result.Parts {
-		one := api.OperationResult{Affected: part.Affected}
-		if write.Mutations[i].Return.Any() {
-			rows := json.RawMessage("[" + part.JSON + "]")
-			one.Rows = &rows
+		if i > 0 {
+			pieces = append(pieces, ",")
 		}
-		answer.Operations = append(answer.Operations, one)
+		pieces = append(pieces, fmt.Sprintf(`{"affected":%d`, part.Affected))
+		if write.Mutations[i].Return.Any() {
+			pieces = append(pieces, `,"rows":[`, part.JSON, "]")
+		}
+		pieces = append(pieces, "}")
 	}
-	if result.Replayed {
-		return answer
+	pieces = append(pieces, "]")
+	if !result.Replayed {
+		pieces = append(pieces, `,"locks":`, locksOf(result.Checks))
 	}
-	locks := make([]api.CheckedLock, len(result.Checks))
-	for i, check := range result.Checks {
+	respondText(w, http.StatusOK, "application/json", append(pieces, "}")...)
+}
+
+func locksOf(checks []gate.Check) string {
+	locks := make([]api.CheckedLock, len(checks))
+	for i, check := range checks {
 		locks[i] = api.CheckedLock{Key: check.Key.Wire(), LeaseChecked: api.CheckedLockLeaseChecked(check.Verdict)}
 		if check.Verdict == gate.Live {
 			locks[i].LeaseRemainingMs = new(check.Remaining.Milliseconds())
 		}
 	}
-	answer.Locks = &locks
-	return answer
+	text, err := json.Marshal(locks)
+	if err != nil {
+		panic(err) // strings and numbers always marshal
+	}
+	return string(text)
 }

@@ -77,6 +77,30 @@ func TestTransaction(t *testing.T) {
 		w.unchanged(t)
 	})
 
+	t.Run("WhatIsPreferredHoldsOrIsRefused", func(t *testing.T) {
+		answer := g.Do(t, run(transaction(locks, move), "Prefer", "tx=rollback, timezone=Asia/Tokyo"))
+		if answer.Status != 200 || !strings.Contains(answer.Body, `"dry_run":true`) || answer.Header.Get("Preference-Applied") != "tx=rollback, timezone=Asia/Tokyo" {
+			t.Errorf("%d %v %s", answer.Status, answer.Header, answer.Body)
+		}
+		w.unchanged(t)
+		for _, prefer := range []string{"max-affected=0", "return=minimal", "count=exact", "resolution=ignore-duplicates", "missing=default", "tx=maybe"} {
+			w.refused(t, g, run(transaction(locks, move), "Prefer", prefer), want{status: 400, slug: "invalid_preference", parameter: "Prefer"})
+		}
+	})
+
+	t.Run("RowsAreAnsweredAsTheyAreKept", func(t *testing.T) {
+		exec(t, g, `CREATE TABLE shop.papers (id text PRIMARY KEY, doc json, n integer)`)
+		const odd = `{"a":1,"a":"\ud800"}`
+		exec(t, g, `INSERT INTO shop.papers VALUES ('P', '`+odd+`', 0)`)
+		options := g.Options
+		options.Tables = "tables: [{name: shop.papers, lock: 'paper:{id}'}]\n"
+		g := testenv.StartGateway(t, options)
+		answer := g.Do(t, run(transaction([]testenv.Lease{g.Acquire(t, "paper:P", 60000)}, `{"op":"update","table":"papers","where":{"id":"eq.P"},"increment":{"n":1},"returning":["doc","n"]}`)))
+		if answer.Status != 200 || !strings.Contains(answer.Body, `{"doc":`+odd+`,"n":1}`) {
+			t.Errorf("%d %s", answer.Status, answer.Body)
+		}
+	})
+
 	t.Run("AllOfItIsDoneInOrder", func(t *testing.T) {
 		for attempt := range 2 {
 			answer := g.Do(t, run(transaction(locks, move), "Idempotency-Key", "move"))
@@ -168,6 +192,7 @@ func TestTransactionIsRefusedWhole(t *testing.T) {
 		"ARowThatIsNone":        {`{"op":"insert","table":"stock","rows":[{"sku":"A","n":1},7]}`, want{status: 400, slug: "malformed_json", pointer: "/operations/1/rows/1"}},
 		"AMemberTwice":          {`{"op":"insert","table":"stock","rows":[{"sku":"A","sku":"B"}]}`, want{status: 400, slug: "malformed_json", pointer: "/operations/1/rows/0/sku"}},
 		"SetAndIncrementOfOne":  {`{"op":"update","table":"stock","where":{"sku":"eq.A"},"set":{"n":1},"increment":{"n":1}}`, want{status: 400, slug: "malformed_operation", pointer: "/operations/1/increment/n"}},
+		"AnIncrementByNull":     {`{"op":"update","table":"stock","where":{"sku":"eq.A"},"increment":{"n":null}}`, want{status: 400, slug: "malformed_operation", pointer: "/operations/1/increment/n"}},
 		"NothingToSet":          {`{"op":"update","table":"stock","where":{"sku":"eq.A"}}`, want{status: 400, slug: "empty_body"}},
 		"NoRows":                {`{"op":"insert","table":"stock","rows":[]}`, want{status: 400, slug: "malformed_operation", pointer: "/operations/1/rows"}},
 		"TwoBounds":             {`{"op":"delete","table":"stock","where":{"sku":"eq.A"},"expect_rows":1,"max_rows":1}`, want{status: 400, slug: "malformed_operation", pointer: "/operations/1/max_rows"}},

@@ -16,11 +16,16 @@ const (
 	MissingParam Code = "missing_parameter"
 )
 
-// buildCall returns the statement of a call. Its lock key is rendered from the
-// parameters; what else the routine touches, only the database sees.
+// buildCall returns the statements of a call: one that compares the lock key,
+// rendered from the parameters, and then the call itself, which so does not even
+// begin under another key. What else the routine touches, only the database sees.
 func buildCall(m Mutation, claims []lease.Claim) ([]Statement, error) {
 	var b builder
 	key, err := routineSource(&b, m.Routine, m.Rows[0])
+	if err != nil {
+		return nil, err
+	}
+	check, err := checkKey(m, claims)
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +36,25 @@ func buildCall(m Mutation, claims []lease.Claim) ([]Statement, error) {
 		}
 	}
 	answer(&b, m, claims, key, nil)
-	return []Statement{b.statement()}, nil
+	return []Statement{check, b.statement()}, nil
+}
+
+func checkKey(m Mutation, claims []lease.Claim) (Statement, error) {
+	names, err := givenParams(m.Routine, m.Rows[0])
+	if err != nil {
+		return Statement{}, err
+	}
+	var b builder
+	if len(names) > 0 {
+		b.WriteString("WITH ")
+		paramsSource(&b, m.Routine, names, m.Rows[0].JSON)
+		b.WriteByte('\n')
+	}
+	fmt.Fprintf(&b, `SELECT 0::pg_catalog.int8, NULL::pg_catalog.text,
+       CASE WHEN fencegate.check_rows(%s, 0, 0, NULL, NULL)
+            THEN NULL::pg_catalog.int8 END,
+       NULL::pg_catalog.text`, covered(&b, keyOf(m.Routine), claims))
+	return b.statement(), nil
 }
 
 // buildReadingCall returns the statement of a call that needs no lock: in a READ
@@ -60,6 +83,11 @@ func routineSource(b *builder, r *catalog.Routine, params Row) (key string, err 
 func source(b *builder, r *catalog.Routine, names []string, params []byte) (key string) {
 	openSource(b, r, names, params)
 	fmt.Fprintf(b, "%s\n)", routineText(r, names, paramValue))
+	return keyOf(r)
+}
+
+// keyOf is the lock key as the parameters render it.
+func keyOf(r *catalog.Routine) string {
 	return rendered(r, func(p catalog.Column) string {
 		return "CAST(" + paramValue(p.Name) + " AS " + p.KeyType + ")"
 	})
@@ -95,18 +123,25 @@ func givenParams(r *catalog.Routine, params Row) ([]string, error) {
 	return names, nil
 }
 
+// paramsSource writes the common table expression that the parameters are read
+// from.
+func paramsSource(b *builder, r *catalog.Routine, names []string, params []byte) {
+	list := values(r, names)
+	for i, name := range names {
+		list[i] += " AS " + ident(name)
+	}
+	fmt.Fprintf(b, "fencegate_params AS (\n  SELECT %s\n    FROM json_to_record(%s::pg_catalog.json) AS b(%s))",
+		strings.Join(list, ", "), b.param(string(params)), typedList(r, names))
+}
+
 // openSource writes everything before the routine's own text. w is materialized
 // so that what its rows are made of is worked out even if nothing of it is
 // returned.
 func openSource(b *builder, r *catalog.Routine, names []string, params []byte) {
 	b.WriteString("WITH ")
 	if len(names) > 0 {
-		list := values(r, names)
-		for i, name := range names {
-			list[i] += " AS " + ident(name)
-		}
-		fmt.Fprintf(b, "fencegate_params AS (\n  SELECT %s\n    FROM json_to_record(%s::pg_catalog.json) AS b(%s)),\n",
-			strings.Join(list, ", "), b.param(string(params)), typedList(r, names))
+		paramsSource(b, r, names, params)
+		b.WriteString(",\n")
 	}
 	b.WriteString("w AS MATERIALIZED (\n")
 }
