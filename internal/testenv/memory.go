@@ -1,9 +1,12 @@
 package testenv
 
 import (
+	"debug/buildinfo"
 	"fmt"
 	"os"
 	"regexp"
+	"runtime/debug"
+	"slices"
 	"strconv"
 	"testing"
 )
@@ -37,4 +40,15 @@ func (g *Gateway) PeakMemory(t testing.TB) int64 {
 		t.Fatal(err)
 	}
 	return kilobytes << 10
+}
+
+// Races reports whether the gateway was built with the race detector, under
+// which it needs several times the memory.
+func (g *Gateway) Races(t testing.TB) bool {
+	t.Helper()
+	info, err := buildinfo.ReadFile(GatewayBinary(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
