@@ -20,7 +20,7 @@ demo: deps build ## Play the story of a paused worker
 
 .PHONY: test
 test: deps-test check ## Run every check and test, against real servers
-	$(GO) run ./test/stack -- $(GO) test -race -count=1 ./...
+	$(GO) run ./test/stack -- $(GO) test -race -count=1 -timeout 20m ./...
 
 .PHONY: bench
 bench: deps ## Measure the write path
