@@ -60,7 +60,7 @@ const (
 	headerTimeout  = 5 * time.Second
 	idleTimeout    = 2 * time.Minute
 	maxHeaderBytes = 32 << 10
-	answerTime     = 5 * time.Second // to write an answer, beyond the request's own time
+	answerTime     = 10 * time.Second // to record a refusal and write an answer, beyond the request's own time
 )
 
 // build connects, checks and listens; on an error everything is closed again.

@@ -14,8 +14,10 @@ import (
 // maxGroup bounds the records that share one INSERT.
 const maxGroup = 256
 
-// writeTimeout bounds one INSERT. The request waits for it, so it stays short.
-const writeTimeout = 3 * time.Second
+// writeTimeout bounds one INSERT. It is longer than the statement_timeout that is
+// usual, whose error proves that nothing was recorded, and shorter than the wait
+// of the refusal that it is for.
+const writeTimeout = 6 * time.Second
 
 // ErrNotRunning says that the writer has stopped and took nothing.
 var ErrNotRunning = errors.New("the audit writer is not running")

@@ -16,7 +16,7 @@ import (
 const stateOutOfScope = "FG002"
 
 // recordTimeout bounds the wait for a refusal's record.
-const recordTimeout = 5 * time.Second
+const recordTimeout = 8 * time.Second
 
 // recorded turns err into a *Refused with its record if it is a refusal, and
 // returns any other error as it is. A write under several lock keys can be
