@@ -134,7 +134,7 @@ func (w *Writer) write(group []pending) {
 // leftNothing reports whether err proves that nothing was committed.
 func leftNothing(err error) bool {
 	var rejected *pgconn.PgError
-	return errors.As(err, &rejected) || pgconn.SafeToRetry(err)
+	return errors.As(err, &rejected) && rejected.SeverityUnlocalized == "ERROR" || pgconn.SafeToRetry(err)
 }
 
 // insert keeps the group's order. The client's name comes from the grant of the
