@@ -27,8 +27,8 @@ bench: deps ## Measure the write path
 	$(GO) run ./test/stack -- $(GO) test -run '^$$' -bench . -benchtime 2s ./test/bench/...
 
 .PHONY: fuzz
-fuzz: ## Fuzz each parser for a minute
-	scripts/fuzz.sh 60s
+fuzz: deps ## Fuzz each parser for a minute
+	$(GO) run ./test/stack -- scripts/fuzz.sh 60s
 
 .PHONY: build
 build: ## Build bin/gateway

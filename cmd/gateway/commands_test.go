@@ -42,6 +42,19 @@ func configFor(t *testing.T, databaseURL, tables string) string {
 		"'}\nredis: {url: '"+redis+"'}\n"+tables)
 }
 
+// Whoever has to find out which gateways have a fault must be told their version.
+func TestTheVersionIsToldAndLogged(t *testing.T) {
+	t.Parallel()
+	out, code := gateway(t, "version")
+	name, version, _ := strings.Cut(strings.TrimSpace(out), " ")
+	if code != 0 || name != "fencegate" || version == "" {
+		t.Errorf("exit code %d: %q", code, out)
+	}
+	if g := testenv.StartGateway(t, testenv.GatewayOptions{}); !strings.Contains(g.Log(), `"version":"`+version+`"`) {
+		t.Errorf("the log of %s is\n%s", version, g.Log())
+	}
+}
+
 func TestCheckNamesTheLineOfAMistake(t *testing.T) {
 	t.Parallel()
 	path := configFile(t, "auth: none\ndatabase: {url: postgres://a:secret@localhost/b}\nredis: {url: redis://localhost}\n"+

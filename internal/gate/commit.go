@@ -43,7 +43,7 @@ func (g *Gate) commit(ctx context.Context, w Write, plan []piece) ([]Rows, error
 	parts := make([]Rows, len(w.Mutations))
 	texts := make([][]string, len(w.Mutations))
 	seen := false
-	err := send(ctx, g.Writes, &batch, func(results pgx.BatchResults) error {
+	err := send(ctx, g.Writes, &batch, w.calls(), func(results pgx.BatchResults) error {
 		if err := g.passed(results, w); err != nil {
 			return err
 		}
@@ -135,15 +135,16 @@ func (s Settings) applied(results pgx.BatchResults) error {
 func queue(batch *pgx.Batch, s statement.Statement) { batch.Queue(s.SQL, s.Args...) }
 
 // send runs one batch as one transaction and lets read take its answers. The
-// caller's going away does not stop it half-way.
-func send(ctx context.Context, pool *pgxpool.Pool, batch *pgx.Batch, read func(pgx.BatchResults) error) error {
+// caller's going away does not stop it half-way. called says that a routine is
+// among it.
+func send(ctx context.Context, pool *pgxpool.Pool, batch *pgx.Batch, called bool, read func(pgx.BatchResults) error) error {
 	ctx, cancel := undisturbed(ctx)
 	defer cancel()
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
 		return classify(reaching, err)
 	}
-	defer conn.Release()
+	defer release(conn, called)
 	results := conn.SendBatch(ctx, batch)
 	if err := read(results); err != nil {
 		results.Close()
@@ -191,19 +192,19 @@ func (g *Gate) Read(ctx context.Context, p auth.Principal, q statement.Query, se
 	if err != nil {
 		return Rows{}, err
 	}
-	rows, err = retried(ctx, g.Reads, func(ctx context.Context) (Rows, error) { return g.read(ctx, s, settings) })
+	rows, err = retried(ctx, g.Reads, func(ctx context.Context) (Rows, error) { return g.read(ctx, s, q.Routine != nil, settings) })
 	if err != nil {
 		return Rows{}, fmt.Errorf("reading: %w", err)
 	}
 	return rows, nil
 }
 
-func (g *Gate) read(ctx context.Context, s statement.Statement, settings Settings) (rows Rows, err error) {
+func (g *Gate) read(ctx context.Context, s statement.Statement, called bool, settings Settings) (rows Rows, err error) {
 	var batch pgx.Batch
 	batch.Queue(`SELECT set_config('transaction_read_only', 'on', true)`)
 	settings.apply(&batch)
 	queue(&batch, s)
-	err = send(ctx, g.Reads, &batch, func(results pgx.BatchResults) error {
+	err = send(ctx, g.Reads, &batch, called, func(results pgx.BatchResults) error {
 		if _, err := results.Exec(); err != nil {
 			return err
 		}

@@ -164,6 +164,11 @@ func (w Write) record(err error) audit.Record {
 	return r
 }
 
+// calls reports whether a routine is called.
+func (w Write) calls() bool {
+	return slices.ContainsFunc(w.Mutations, func(m statement.Mutation) bool { return m.Op == catalog.Call })
+}
+
 func (w Write) targets() string {
 	var names []string
 	for _, m := range w.Mutations {

@@ -8,6 +8,7 @@ import (
 	"github.com/fencegate/fencegate/internal/api"
 	"github.com/fencegate/fencegate/internal/catalog"
 	"github.com/fencegate/fencegate/internal/gate"
+	"github.com/fencegate/fencegate/internal/statement"
 )
 
 // ReadRows answers GET /rest/{table}.
@@ -103,7 +104,19 @@ func (d decodedWrite) explain(err error) error {
 	case d.singular && (db.SQLState == stateTooFew || db.SQLState == stateTooMany):
 		return notSingular(db.Message)
 	case len(d.Mutations) == 1:
+		hintAtInsert(db, d.Mutations[0])
 		return searchFault(err, d.Mutations[0].Filters)
 	}
 	return err
 }
+
+// hintAtInsert: an upsert of a part of a row that is there fails as its insert
+// would.
+func hintAtInsert(db *gate.DatabaseError, m statement.Mutation) {
+	if db.SQLState == stateNotNull && m.Upsert != nil && m.Upsert.Merge && db.Hint == "" {
+		db.Hint = "an upsert inserts before it merges: give it every column that has no default, or update the row"
+	}
+}
+
+// stateNotNull is not_null_violation.
+const stateNotNull = "23502"

@@ -134,6 +134,7 @@ func explainPart(write gate.Write, err error) error {
 	case db.SQLState == stateOverflow && db.Column == "" && m.Increment != nil && len(m.Increment.Names) == 1:
 		db.Column = m.Increment.Names[0] // PostgreSQL does not name it
 	}
+	hintAtInsert(db, m)
 	return &gate.PartError{Part: part.Part, Err: searchFault(part.Err, m.Filters)}
 }
 
