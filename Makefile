@@ -3,6 +3,7 @@
 
 GO ?= go
 BIN := bin/gateway
+DEPS := postgres redis
 
 .DEFAULT_GOAL := help
 
@@ -19,6 +20,7 @@ demo: deps build ## Play the story of a paused worker
 	@$(BIN) demo
 
 .PHONY: test
+test: DEPS = postgres redis pgbouncer
 test: deps check ## Run every check and test, against real servers
 	$(GO) run ./test/stack -- $(GO) test -race -count=1 ./...
 
@@ -44,4 +46,4 @@ check: ## Formatting, vet, and that generated code is up to date
 
 .PHONY: deps
 deps:
-	@scripts/deps.sh
+	@scripts/deps.sh $(DEPS)

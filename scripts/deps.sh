@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Makes sure that the programs which `gateway dev` and the tests start are on
-# this machine: the PostgreSQL server and Redis. Names may be given:
+# this machine: the PostgreSQL server and Redis, and PgBouncer for the tests.
+# Names may be given:
 #
-#   scripts/deps.sh [postgres] [redis]      (default: both)
+#   scripts/deps.sh [postgres] [redis] [pgbouncer]      (default: the first two)
 #
 # Installs what is missing on Debian and Ubuntu, as root or by `sudo` without a
 # password, and leaves no service running. Elsewhere, says what to install and
@@ -38,6 +39,15 @@ have_redis() {
   return 1
 }
 
+have_pgbouncer() {
+  local dir
+  command -v pgbouncer >/dev/null && return
+  for dir in /usr/sbin /usr/bin /usr/local/sbin /usr/local/bin /opt/homebrew/bin; do
+    [[ -x $dir/pgbouncer ]] && return
+  done
+  return 1
+}
+
 # packages MANAGER prints its names for what is missing.
 packages() {
   local need names=()
@@ -47,6 +57,7 @@ packages() {
       *:postgres) names+=(postgresql) ;;
       apt-get:redis) names+=(redis-server) ;;
       *:redis) names+=(redis) ;;
+      *:pgbouncer) names+=(pgbouncer) ;;
     esac
   done
   echo "${names[*]}"
@@ -60,7 +71,7 @@ give_up() {
       exit 1
     fi
   done
-  echo "deps: missing ${missing[*]}: install the server programs of PostgreSQL and Redis" >&2
+  echo "deps: missing ${missing[*]}: install their server programs" >&2
   exit 1
 }
 
@@ -101,8 +112,8 @@ find_missing() {
   local need
   for need in "$@"; do
     case $need in
-      postgres | redis) "have_$need" || missing+=("$need") ;;
-      *) echo "deps: unknown name $need: postgres or redis" >&2 && exit 1 ;;
+      postgres | redis | pgbouncer) "have_$need" || missing+=("$need") ;;
+      *) echo "deps: unknown name $need: postgres, redis or pgbouncer" >&2 && exit 1 ;;
     esac
   done
 }

@@ -86,16 +86,16 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger) (_ *house,
 }
 
 func (h *house) wire(ctx context.Context, cfg *config.Config) (_ http.Handler, err error) {
-	h.tables, err = catalog.Open(ctx, h.pools.marks, specs(cfg))
+	h.tables, err = catalog.Open(ctx, h.pools.single(h.pools.marks), specs(cfg))
 	if err != nil {
 		return nil, fmt.Errorf("reading the protected tables, statements and functions: %w", err)
 	}
 	h.store = redislock.New(h.redis, cfg.Redis.KeyPrefix)
-	h.audit = audit.NewWriter(h.pools.audit, instanceName())
+	h.audit = audit.NewWriter(h.pools.single(h.pools.audit), instanceName())
 	h.gate, err = gate.New(gate.Config{
-		Writes: h.pools.writes, Reads: h.pools.reads,
-		Store: h.store, Marks: fence.New(h.pools.marks),
-		Audit: h.audit, Records: audit.NewReader(h.pools.reads),
+		Writes: h.pools.writes, Reads: h.pools.reads, Pooled: h.pools.pooled,
+		Store: h.store, Marks: fence.New(h.pools.single(h.pools.marks)),
+		Audit: h.audit, Records: audit.NewReader(h.pools.single(h.pools.reads)),
 		Log: h.log,
 		Terms: gate.Terms{
 			Min: cfg.Leases.MinTTL, Default: cfg.Leases.DefaultTTL, Max: cfg.Leases.MaxTTL,

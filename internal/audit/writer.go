@@ -8,7 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/fencegate/fencegate/internal/pooled"
 )
 
 // maxGroup bounds the records that share one INSERT.
@@ -23,7 +24,7 @@ var ErrNotRunning = errors.New("the audit writer is not running")
 // Writer records refusals. Concurrent ones share an INSERT: while one is on its
 // way the next group gathers, without any lingering.
 type Writer struct {
-	pool     *pgxpool.Pool
+	db       pooled.Querier
 	instance string
 	queue    chan pending
 	stopped  chan struct{}
@@ -41,9 +42,9 @@ type answer struct {
 
 // NewWriter returns a writer that records as instance. Run must be running for
 // Record to work.
-func NewWriter(pool *pgxpool.Pool, instance string) *Writer {
+func NewWriter(db pooled.Querier, instance string) *Writer {
 	return &Writer{
-		pool:     pool,
+		db:       db,
 		instance: instance,
 		queue:    make(chan pending, maxGroup),
 		stopped:  make(chan struct{}),
@@ -132,7 +133,7 @@ func (w *Writer) write(group []pending) {
 // leftNothing reports whether err proves that nothing was committed.
 func leftNothing(err error) bool {
 	var rejected *pgconn.PgError
-	return errors.As(err, &rejected) || pgconn.SafeToRetry(err)
+	return errors.As(err, &rejected) && rejected.SeverityUnlocalized == "ERROR" || pgconn.SafeToRetry(err)
 }
 
 // insert keeps the group's order. The client's name comes from the grant of the
@@ -156,7 +157,7 @@ func (w *Writer) insert(group []pending) ([]int64, error) {
 		         holder_digest, principal, request_id, remote_address, payload_sha256, idempotency_key, position)
 		 ORDER BY r.position
 		RETURNING id`
-	rows, err := w.pool.Query(ctx, query, w.columns(group)...)
+	rows, err := w.db.Query(ctx, query, w.columns(group)...)
 	if err != nil {
 		return nil, err
 	}

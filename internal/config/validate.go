@@ -78,6 +78,7 @@ func (c *Config) checkChoices(r *report) {
 		{"leases.lease_check", string(c.Leases.Check), []string{string(CheckStrict), string(CheckLenient)}},
 		{"leases.lock_service_down", string(c.Leases.ServiceDown),
 			[]string{string(ServiceDownRefuse), string(ServiceDownFenceOnly)}},
+		{"database.pooler", string(c.Database.Pooler), []string{string(PoolerNone), string(PoolerTransaction)}},
 		{"log.level", c.Log.Level, []string{"debug", "info", "warn", "error"}},
 		{"log.format", c.Log.Format, []string{"json", "text"}},
 	} {

@@ -22,8 +22,9 @@ const stateTrialEnded = "FG009"
 // batch without BEGIN: PostgreSQL makes it one transaction, in one round trip,
 // committed by the final Sync. Each piece of data is a statement of its own, so
 // that its snapshot is taken after the marks are locked.
-func (g *Gate) commit(ctx context.Context, w Write, plan []piece) ([]Rows, error) {
+func (g *Gate) commit(ctx context.Context, w Write, plan []piece, replan bool) ([]Rows, error) {
 	var batch pgx.Batch
+	g.begin(&batch, replan, fence.Meeting)
 	g.claimAnswer(&batch, w)
 	fence.Admit(&batch, w.Claims)
 	w.Settings.apply(&batch)
@@ -36,6 +37,9 @@ func (g *Gate) commit(ctx context.Context, w Write, plan []piece) ([]Rows, error
 	parts := make([]Rows, len(w.Mutations))
 	texts := make([][]string, len(w.Mutations))
 	err := send(ctx, g.Writes, &batch, func(results pgx.BatchResults) error {
+		if err := g.begun(results, replan); err != nil {
+			return err
+		}
 		if err := g.passed(results, w); err != nil {
 			return err
 		}
@@ -154,19 +158,25 @@ func (g *Gate) Read(ctx context.Context, p auth.Principal, q statement.Query, se
 	if err != nil {
 		return Rows{}, err
 	}
-	rows, err = retried(ctx, g.Reads, func(ctx context.Context) (Rows, error) { return g.read(ctx, s, settings) })
+	rows, err = retried(ctx, g.Reads, func(ctx context.Context, replan bool) (Rows, error) {
+		return g.read(ctx, s, settings, replan)
+	})
 	if err != nil {
 		return Rows{}, fmt.Errorf("reading %s: %w", q.Table.QualifiedName(), err)
 	}
 	return rows, nil
 }
 
-func (g *Gate) read(ctx context.Context, s statement.Statement, settings Settings) (rows Rows, err error) {
+func (g *Gate) read(ctx context.Context, s statement.Statement, settings Settings, replan bool) (rows Rows, err error) {
 	var batch pgx.Batch
+	g.begin(&batch, replan, fence.Asking)
 	batch.Queue(`SELECT set_config('transaction_read_only', 'on', true)`)
 	settings.apply(&batch)
 	queue(&batch, s)
 	err = send(ctx, g.Reads, &batch, func(results pgx.BatchResults) error {
+		if err := g.begun(results, replan); err != nil {
+			return err
+		}
 		if _, err := results.Exec(); err != nil {
 			return err
 		}

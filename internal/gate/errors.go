@@ -89,7 +89,8 @@ const (
 // the transaction. While executing, an error that PostgreSQL sent means rolled
 // back; a silent connection means unknown, since COMMIT had been sent along.
 // While committing, a FATAL proves nothing either: a server that is told to
-// stop can end a session right after its commit.
+// stop can end a session right after its commit. Nor does ever what a pooler says
+// in the server's stead, which is told by its lack of an unlocalized severity.
 func classify(at stage, err error) error {
 	if part := (*PartError)(nil); errors.As(err, &part) {
 		return &PartError{Part: part.Part, Err: classify(at, part.Err)}
@@ -100,13 +101,14 @@ func classify(at stage, err error) error {
 	}
 	var pg *pgconn.PgError
 	fromServer := errors.As(err, &pg)
-	fatal := fromServer && pg.SeverityUnlocalized != "ERROR"
+	rolledBack := fromServer && pg.SeverityUnlocalized == "ERROR"
+	fatal := fromServer && !rolledBack && pg.SeverityUnlocalized != ""
 	switch {
 	case at == reaching && errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%w: no database connection became free in time: %w", ErrOverloaded, err)
-	case at == reaching, pgconn.SafeToRetry(err), fatal && at == executing:
+	case at == reaching, pgconn.SafeToRetry(err), fatal && at == executing, errors.Is(err, fence.ErrStandby):
 		return fmt.Errorf("%w: %w", ErrDatabaseUnavailable, err)
-	case fromServer && !fatal:
+	case rolledBack:
 		return &DatabaseError{
 			SQLState: pg.Code, Message: pg.Message, Hint: pg.Hint, Detail: pg.Detail,
 			Constraint: pg.ConstraintName, Column: pg.ColumnName, Routine: pg.Routine,

@@ -4,6 +4,7 @@
 package chaos_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -96,7 +97,7 @@ func (p *plant) sibling(t *testing.T) *plant {
 
 func (p *plant) start(t *testing.T, o testenv.GatewayOptions) {
 	t.Helper()
-	p.pg, p.redis = testenv.NewWire(t, p.db.URL), testenv.NewWire(t, p.redisURL)
+	p.pg, p.redis = testenv.NewWire(t, cmp.Or(o.DatabaseURL, p.db.URL)), testenv.NewWire(t, p.redisURL)
 	o.Database, o.DatabaseURL, o.RedisURL, o.KeyPrefix = p.db, p.pg.URL(), p.redis.URL(), p.leasesName
 	o.Config = strings.Replace(o.Config, "%s", o.DatabaseURL, 1)
 	p.Gateway = testenv.StartGateway(t, o)
