@@ -163,11 +163,14 @@ func (p *pools) beforeClose(conn *pgx.Conn) {
 	if !conn.IsClosed() || now-last < resetPause.Milliseconds() || !p.lost.CompareAndSwap(last, now) {
 		return
 	}
-	go func() {
-		for _, pool := range p.all() {
-			pool.Reset()
-		}
-	}()
+	go p.reset()
+}
+
+// reset replaces every connection, those in use when they are given back.
+func (p *pools) reset() {
+	for _, pool := range p.all() {
+		pool.Reset()
+	}
 }
 
 // resetPause keeps a flapping network from emptying the pools over and over.

@@ -74,6 +74,9 @@ type Database struct {
 	ConnectTimeout time.Duration `yaml:"connect_timeout"`
 	// Pooler says what the connections lead to. Default PoolerNone.
 	Pooler Pooler `yaml:"pooler"`
+	// ReloadOnNotify reads the tables anew at NOTIFY fencegate, 'reload'. Default
+	// true; under PoolerTransaction it is false, since LISTEN needs a session.
+	ReloadOnNotify bool `yaml:"reload_on_notify"`
 }
 
 // Pooler says whether connections keep their session. The zero value is invalid.
@@ -190,6 +193,7 @@ func defaults() *Config {
 			LockTimeout:      2 * time.Second,
 			ConnectTimeout:   5 * time.Second,
 			Pooler:           PoolerNone,
+			ReloadOnNotify:   true,
 		},
 		Redis: Redis{KeyPrefix: "fencegate:lease:", Timeout: time.Second},
 		Leases: Leases{

@@ -71,6 +71,10 @@ func isLoopback(address string) bool {
 }
 
 func (c *Config) checkChoices(r *report) {
+	if c.Database.ReloadOnNotify && c.Database.Pooler == PoolerTransaction {
+		r.rejectOrder([]string{"database.reload_on_notify", "database.pooler"},
+			"notifications don't arrive through a pooler in transaction mode; leave reload_on_notify out")
+	}
 	for _, choice := range []struct {
 		path, value string
 		allowed     []string

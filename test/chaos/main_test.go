@@ -49,7 +49,7 @@ CREATE TRIGGER write_journal AFTER UPDATE ON shop.inventory
 
 // limits are short enough for a test to run into.
 const limits = `
-database: {url: '%s', pool_size: %d, read_pool_size: %d, lock_timeout: 400ms, statement_timeout: 800ms}
+database: {url: '%s', pool_size: %d, read_pool_size: %d, lock_timeout: 400ms, statement_timeout: 800ms, reload_on_notify: false}
 limits: {request_timeout: 1s}
 `
 
