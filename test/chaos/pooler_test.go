@@ -339,7 +339,7 @@ func TestAPoolerThatIsNotConfiguredIsNoticed(t *testing.T) {
 	db.Exec(t, devstack.Shop)
 	strict := testenv.PgBouncer(t, db.URL, 1, nil)
 	lenient := testenv.PgBouncer(t, db.URL, 1, map[string]string{
-		"ignore_startup_parameters": "statement_timeout,lock_timeout,idle_in_transaction_session_timeout,default_transaction_isolation",
+		"ignore_startup_parameters": "statement_timeout,lock_timeout,idle_in_transaction_session_timeout,default_transaction_isolation,extra_float_digits",
 	})
 	for name, c := range map[string]struct {
 		url, pooler, says string
