@@ -3,6 +3,7 @@
 
 GO ?= go
 BIN := bin/gateway
+DEPS := postgres redis
 
 .DEFAULT_GOAL := help
 
@@ -19,7 +20,8 @@ demo: deps build ## Play the story of a paused worker
 	@$(BIN) demo
 
 .PHONY: test
-test: deps-test check ## Run every check and test, against real servers
+test: DEPS = postgres redis pgbouncer node
+test: deps check ## Run every check and test, against real servers
 	$(GO) run ./test/stack -- $(GO) test -race -count=1 -timeout 20m ./...
 
 .PHONY: bench
@@ -44,8 +46,4 @@ check: ## Formatting, vet, and that generated code is up to date
 
 .PHONY: deps
 deps:
-	@scripts/deps.sh
-
-.PHONY: deps-test
-deps-test:
-	@scripts/deps.sh postgres redis node
+	@scripts/deps.sh $(DEPS)

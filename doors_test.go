@@ -20,16 +20,17 @@ var doors = map[string][]string{
 	"internal/catalog":  {"internal/lease"},
 	"internal/config":   {"internal/lease"},
 	"internal/devstack": {},
+	"internal/pooled":   {},
 
-	"internal/fence":                {"internal/lease"},
-	"internal/audit":                {"internal/lease"},
+	"internal/fence":                {"internal/lease", "internal/pooled"},
+	"internal/audit":                {"internal/lease", "internal/pooled"},
 	"internal/lockclient":           {"internal/lease"},
 	"internal/lockclient/redislock": {"internal/lease", "internal/lockclient"},
 	"internal/auth":                 {"internal/catalog"},
 	"internal/statement":            {"internal/catalog", "internal/lease"},
 
 	"internal/gate": {"internal/audit", "internal/auth", "internal/catalog", "internal/fence",
-		"internal/lease", "internal/lockclient", "internal/statement"},
+		"internal/lease", "internal/lockclient", "internal/pooled", "internal/statement"},
 
 	"internal/proxy": {"internal/api", "internal/audit", "internal/auth", "internal/catalog", "internal/fence",
 		"internal/gate", "internal/lease", "internal/lockclient", "internal/statement"},

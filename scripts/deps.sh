@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Makes sure that the programs which `gateway dev` and the tests start are on
-# this machine: the PostgreSQL server and Redis; and for the tests Node.js with
-# npm, which run the stock JavaScript client. Names may be given:
+# this machine: the PostgreSQL server and Redis; and for the tests PgBouncer, and
+# Node.js with npm, which run the stock JavaScript client. Names may be given:
 #
-#   scripts/deps.sh [postgres] [redis] [node]      (default: postgres redis)
+#   scripts/deps.sh [postgres] [redis] [pgbouncer] [node]   (default: postgres redis)
 #
 # Installs what is missing on Debian and Ubuntu, as root or by `sudo` without a
 # password, and leaves no service running. Elsewhere, says what to install and
@@ -47,6 +47,15 @@ have_node() {
   ((${version%%.*} >= 18))
 }
 
+have_pgbouncer() {
+  local dir
+  command -v pgbouncer >/dev/null && return
+  for dir in /usr/sbin /usr/bin /usr/local/sbin /usr/local/bin /opt/homebrew/bin; do
+    [[ -x $dir/pgbouncer ]] && return
+  done
+  return 1
+}
+
 # packages MANAGER prints its names for what is missing.
 packages() {
   local need names=()
@@ -58,6 +67,7 @@ packages() {
       *:redis) names+=(redis) ;;
       brew:node) names+=(node) ;;
       *:node) names+=(nodejs npm) ;;
+      *:pgbouncer) names+=(pgbouncer) ;;
     esac
   done
   echo "${names[*]}"
@@ -71,7 +81,7 @@ give_up() {
       exit 1
     fi
   done
-  echo "deps: missing ${missing[*]}: install PostgreSQL with its server programs, Redis and, for the tests, Node.js 18 or newer with npm" >&2
+  echo "deps: missing ${missing[*]}: install what they are, with their server programs (Node.js 18 or newer, with npm)" >&2
   exit 1
 }
 
@@ -91,7 +101,7 @@ leave_stopped() {
     case $need in
       postgres) need=postgresql ;;
       redis) need=redis-server ;;
-      *) continue ;;
+      node) continue ;;
     esac
     "${root[@]}" systemctl --quiet disable --now "$need" >>"$log" 2>&1 || true
   done
@@ -120,8 +130,8 @@ find_missing() {
   local need
   for need in "$@"; do
     case $need in
-      postgres | redis | node) "have_$need" || missing+=("$need") ;;
-      *) echo "deps: unknown name $need: postgres, redis or node" >&2 && exit 1 ;;
+      postgres | redis | pgbouncer | node) "have_$need" || missing+=("$need") ;;
+      *) echo "deps: unknown name $need: postgres, redis, pgbouncer or node" >&2 && exit 1 ;;
     esac
   done
 }

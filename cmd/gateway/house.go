@@ -32,22 +32,24 @@ import (
 //	run ────┤                                    ├─ fence ─┐
 //	        ├─ admin listener ─── probes         │         ├─ pools ── PostgreSQL
 //	        ├─ gate.ForgetAnswers                │         │
-//	        └─ audit.Writer ◄────────────────────┴─────────┘
+//	        ├─ audit.Writer ◄────────────────────┴─────────┘
+//	        └─ notified ◄─── NOTIFY ─── PostgreSQL
 //
 // On the way down: unready, stop accepting, finish what is in flight, then the
 // audit writer, then the connections.
 type house struct {
-	log    *slog.Logger
-	grace  time.Duration
-	pools  *pools
-	redis  *redis.Client
-	store  *redislock.Store
-	tables *catalog.Catalog
-	gate   *gate.Gate
-	audit  *audit.Writer
-	probes *admin.Handler
-	public *listener
-	admin  *listener // nil: off
+	log      *slog.Logger
+	grace    time.Duration
+	pools    *pools
+	redis    *redis.Client
+	store    *redislock.Store
+	tables   *catalog.Catalog
+	gate     *gate.Gate
+	audit    *audit.Writer
+	notified *notified // nil: off
+	probes   *admin.Handler
+	public   *listener
+	admin    *listener // nil: off
 }
 
 type listener struct {
@@ -85,19 +87,25 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger) (_ *house,
 }
 
 func (h *house) wire(ctx context.Context, cfg *config.Config) (_ http.Handler, err error) {
-	h.tables, err = catalog.Open(ctx, h.pools.marks, specs(cfg))
+	h.tables, err = catalog.Open(ctx, h.pools.single(h.pools.marks), specs(cfg))
 	if err != nil {
 		return nil, fmt.Errorf("reading the protected tables, statements and functions: %w", err)
 	}
 	if err = checkRoutines(ctx, h.pools.writes, h.tables.Snapshot().Routines()); err != nil {
 		return nil, fmt.Errorf("checking the statements and functions: %w", err)
 	}
+	// PL/pgSQL functions keep the types they were compiled with, variables of
+	// column%TYPE among them, for as long as their session lives.
+	h.tables.OnChange(h.pools.reset)
+	if cfg.Database.ReloadOnNotify {
+		h.notified = &notified{config: h.pools.marks.Config().ConnConfig, tables: h.tables, log: h.log}
+	}
 	h.store = redislock.New(h.redis, cfg.Redis.KeyPrefix)
-	h.audit = audit.NewWriter(h.pools.audit, instanceName())
+	h.audit = audit.NewWriter(h.pools.single(h.pools.audit), instanceName())
 	h.gate, err = gate.New(gate.Config{
-		Writes: h.pools.writes, Reads: h.pools.reads, Tables: h.tables,
-		Store: h.store, Marks: fence.New(h.pools.marks),
-		Audit: h.audit, Records: audit.NewReader(h.pools.reads),
+		Writes: h.pools.writes, Reads: h.pools.reads, Pooled: h.pools.pooled, Tables: h.tables,
+		Store: h.store, Marks: fence.New(h.pools.single(h.pools.marks)),
+		Audit: h.audit, Records: audit.NewReader(h.pools.single(h.pools.reads)),
 		Log: h.log,
 		Terms: gate.Terms{
 			Min: cfg.Leases.MinTTL, Default: cfg.Leases.DefaultTTL, Max: cfg.Leases.MaxTTL,
@@ -176,13 +184,15 @@ func (h *house) run(ctx context.Context) error {
 	h.log.Info("serving", "address", h.public.Addr().String(), "admin", h.adminAddress(), "version", buildVersion())
 	serving.Go(func() error { return h.shutDown(ctx) })
 	serving.Go(func() error { return h.reload(ctx) })
+	if h.notified != nil {
+		serving.Go(func() error { return h.notified.Run(ctx) })
+	}
 	err := serving.Wait()
 	stopWriting()
 	return errors.Join(err, writer.Wait())
 }
 
-// reload reads the protected tables anew at each SIGHUP; when that fails, the
-// gateway goes on with what it knows.
+// reload reads the protected tables anew at each SIGHUP.
 func (h *house) reload(ctx context.Context) error {
 	hangUps := make(chan os.Signal, 1)
 	signal.Notify(hangUps, syscall.SIGHUP)
@@ -193,11 +203,7 @@ func (h *house) reload(ctx context.Context) error {
 			return nil
 		case <-hangUps:
 		}
-		if err := h.tables.Refresh(ctx); err != nil {
-			h.log.Error("the protected tables could not be read anew; the gateway goes on with what it knows", "error", err)
-			continue
-		}
-		h.log.Info("the protected tables were read anew")
+		reread(ctx, h.tables, h.log)
 	}
 }
 

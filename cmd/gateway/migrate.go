@@ -30,6 +30,9 @@ func newMigrate() *cobra.Command {
 		if err != nil {
 			return "", err
 		}
+		if cfg.Database.Pooler == config.PoolerTransaction {
+			return "", fmt.Errorf("database.pooler is %s and migrating needs a direct connection: set %s to one", config.PoolerTransaction, config.MigrateURLEnv)
+		}
 		return cfg.Database.URL.Reveal(), nil
 	}
 	up := &cobra.Command{

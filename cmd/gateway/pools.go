@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -12,12 +13,14 @@ import (
 
 	"github.com/fencegate/fencegate/internal/config"
 	"github.com/fencegate/fencegate/internal/fence"
+	"github.com/fencegate/fencegate/internal/pooled"
 	migrations "github.com/fencegate/fencegate/sql"
 )
 
 // pools keeps kinds of work apart, so that none can starve another: a crowd of
 // readers must not cost a holder its renewal, nor a refusal its record.
 type pools struct {
+	pooled *pooled.Settings // nil: connections keep their session
 	writes *pgxpool.Pool
 	reads  *pgxpool.Pool
 	marks  *pgxpool.Pool // grants, renewals, releases
@@ -36,13 +39,16 @@ const (
 // prepared: their shape is the caller's, and each costs the server memory.
 const statementCache = 128
 
+// unprepared leaves nothing in the session.
+const unprepared = pgx.QueryExecModeExec
+
 // openPools checks the schema on a connection of its own first: the pools'
 // connections need it.
 func openPools(ctx context.Context, cfg *config.Config) (_ *pools, err error) {
 	if err := checkSchema(ctx, cfg); err != nil {
 		return nil, err
 	}
-	p := &pools{}
+	p := &pools{pooled: pooledSettings(cfg)}
 	defer func() {
 		if err != nil {
 			p.close()
@@ -64,8 +70,7 @@ func openPools(ctx context.Context, cfg *config.Config) (_ *pools, err error) {
 		c.MaxConns = int32(one.size)
 		c.BeforeClose = p.beforeClose
 		if one.pool == &p.reads {
-			// Anybody can think up queries without end: nothing of them stays prepared.
-			c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+			c.ConnConfig.DefaultQueryExecMode = unprepared // anybody can think up queries without end
 		}
 		if *one.pool, err = pgxpool.NewWithConfig(ctx, c); err != nil {
 			return nil, err
@@ -84,18 +89,37 @@ func connections(cfg *config.Config) (*pgxpool.Config, error) {
 	c.PingTimeout = cfg.Database.ConnectTimeout
 	c.ConnConfig.ConnectTimeout = cfg.Database.ConnectTimeout
 	c.ConnConfig.StatementCacheCapacity = statementCache
-	for name, value := range map[string]string{
-		"application_name":                    "fencegate",
-		"client_encoding":                     "UTF8",
+	maps.Copy(c.ConnConfig.RuntimeParams, map[string]string{"application_name": "fencegate", "client_encoding": "UTF8"})
+	if pooledSettings(cfg) != nil {
+		c.ConnConfig.DefaultQueryExecMode = unprepared
+		return c, nil
+	}
+	maps.Copy(c.ConnConfig.RuntimeParams, map[string]string{
 		"extra_float_digits":                  "3", // less loses digits of what is read
 		"default_transaction_isolation":       "read committed",
 		"statement_timeout":                   milliseconds(cfg.Database.StatementTimeout),
 		"lock_timeout":                        milliseconds(cfg.Database.LockTimeout),
 		"idle_in_transaction_session_timeout": milliseconds(cfg.Limits.RequestTimeout),
-	} {
-		c.ConnConfig.RuntimeParams[name] = value
-	}
+	})
 	return c, nil
+}
+
+// pooledSettings is what transactions set for themselves where connections don't
+// keep their session: nil where they do. A transaction is one message and never
+// idle, and its isolation is the role's, which the fence looks at.
+func pooledSettings(cfg *config.Config) *pooled.Settings {
+	if cfg.Database.Pooler != config.PoolerTransaction {
+		return nil
+	}
+	return &pooled.Settings{LockTimeout: cfg.Database.LockTimeout, StatementTimeout: cfg.Database.StatementTimeout}
+}
+
+// single runs single statements on connections of pool.
+func (p *pools) single(pool *pgxpool.Pool) pooled.Querier {
+	if p.pooled == nil {
+		return pool
+	}
+	return &pooled.Pool{Conns: pool, Settings: *p.pooled}
 }
 
 func checkSchema(ctx context.Context, cfg *config.Config) error {
@@ -108,7 +132,27 @@ func checkSchema(ctx context.Context, cfg *config.Config) error {
 		return fmt.Errorf("connecting to the database: %w", err)
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
+	if err := checkSession(ctx, conn, cfg); err != nil {
+		return err
+	}
 	return migrations.Check(ctx, conn)
+}
+
+// checkSession finds a pooler that has been told to ignore what it can't keep:
+// without the timeouts nothing would end a write that waits.
+func checkSession(ctx context.Context, conn *pgx.Conn, cfg *config.Config) error {
+	if pooledSettings(cfg) != nil {
+		return nil
+	}
+	var timeout int64
+	err := conn.QueryRow(ctx, `SELECT setting::bigint FROM pg_settings WHERE name = 'lock_timeout'`).Scan(&timeout)
+	if err != nil {
+		return fmt.Errorf("reading the session's settings: %w", err)
+	}
+	if timeout != cfg.Database.LockTimeout.Milliseconds() {
+		return fmt.Errorf("the session's lock_timeout is %d ms and not what it was started with: is this a pooler? Set database.pooler", timeout)
+	}
+	return nil
 }
 
 // beforeClose sees every connection on its way out. One that died in use means
@@ -120,11 +164,14 @@ func (p *pools) beforeClose(conn *pgx.Conn) {
 	if !conn.IsClosed() || now-last < resetPause.Milliseconds() || !p.lost.CompareAndSwap(last, now) {
 		return
 	}
-	go func() {
-		for _, pool := range p.all() {
-			pool.Reset()
-		}
-	}()
+	go p.reset()
+}
+
+// reset replaces every connection, those in use when they are given back.
+func (p *pools) reset() {
+	for _, pool := range p.all() {
+		pool.Reset()
+	}
 }
 
 // resetPause keeps a flapping network from emptying the pools over and over.

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fencegate/fencegate/internal/lease"
+	"github.com/fencegate/fencegate/internal/pooled"
 )
 
 // Filter narrows List. Zero values don't narrow.
@@ -24,27 +24,24 @@ type Filter struct {
 
 // Reader reads records.
 type Reader struct {
-	pool *pgxpool.Pool
+	db pooled.Querier
 }
 
-// NewReader returns a reader of the records in the database behind pool.
-func NewReader(pool *pgxpool.Pool) *Reader { return &Reader{pool: pool} }
+// NewReader returns a reader of the records in the database behind db.
+func NewReader(db pooled.Querier) *Reader { return &Reader{db: db} }
 
-// prepared asks for binary answers, whatever the pool's mode: times in text
-// depend on the role's DateStyle.
-const prepared = pgx.QueryExecModeCacheStatement
-
-const columns = `id, occurred_at, code, disposition, operation, coalesce(table_name, ''), lock_key,
+// Times come as microseconds: how one looks as text depends on the session.
+const columns = `id, (extract(epoch FROM occurred_at) * 1000000)::bigint, code, disposition, operation, coalesce(table_name, ''), lock_key,
 	presented_token, coalesce(mark_token, 0), holder_digest, coalesce(client, ''), principal, request_id,
 	remote_address, coalesce(payload_sha256, ''), coalesce(idempotency_key, ''), instance`
 
 // List returns up to limit records, newest first.
 func (r *Reader) List(ctx context.Context, f Filter, limit int) ([]Record, error) {
 	query := `SELECT ` + columns + ` FROM fencegate.refusals WHERE true`
-	args := []any{prepared}
+	var args []any
 	narrow := func(condition string, value any) {
 		args = append(args, value)
-		query += fmt.Sprintf("\n   AND "+condition, len(args)-1)
+		query += fmt.Sprintf("\n   AND "+condition, len(args))
 	}
 	if f.Key != "" {
 		narrow("lock_key = $%d", f.Key)
@@ -65,8 +62,8 @@ func (r *Reader) List(ctx context.Context, f Filter, limit int) ([]Record, error
 		narrow("id < $%d", f.Before)
 	}
 	args = append(args, limit)
-	query += fmt.Sprintf("\n ORDER BY id DESC\n LIMIT $%d", len(args)-1)
-	rows, _ := r.pool.Query(ctx, query, args...)
+	query += fmt.Sprintf("\n ORDER BY id DESC\n LIMIT $%d", len(args))
+	rows, _ := r.db.Query(ctx, query, args...)
 	records, err := pgx.CollectRows(rows, scan)
 	if err != nil {
 		return nil, fmt.Errorf("listing refusals: %w", err)
@@ -79,7 +76,7 @@ var ErrNotFound = errors.New("no such record")
 
 // Get returns one record, or ErrNotFound.
 func (r *Reader) Get(ctx context.Context, id int64) (Record, error) {
-	rows, _ := r.pool.Query(ctx, `SELECT `+columns+` FROM fencegate.refusals WHERE id = $1`, prepared, id)
+	rows, _ := r.db.Query(ctx, `SELECT `+columns+` FROM fencegate.refusals WHERE id = $1`, id)
 	record, err := pgx.CollectExactlyOneRow(rows, scan)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return record, ErrNotFound
@@ -92,8 +89,10 @@ func (r *Reader) Get(ctx context.Context, id int64) (Record, error) {
 
 func scan(row pgx.CollectableRow) (Record, error) {
 	var r Record
-	err := row.Scan(&r.ID, &r.OccurredAt, &r.Code, &r.Disposition, &r.Operation, &r.Table, &r.Claim.Key,
+	var occurred int64
+	err := row.Scan(&r.ID, &occurred, &r.Code, &r.Disposition, &r.Operation, &r.Table, &r.Claim.Key,
 		&r.Claim.Token, &r.Mark, &r.HolderDigest, &r.Client, &r.Origin.Principal, &r.Origin.RequestID,
 		&r.Origin.RemoteAddress, &r.Origin.PayloadSHA256, &r.Origin.IdempotencyKey, &r.Instance)
+	r.OccurredAt = time.UnixMicro(occurred)
 	return r, err
 }

@@ -8,7 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/fencegate/fencegate/internal/pooled"
 )
 
 // maxGroup bounds the records that share one INSERT.
@@ -25,7 +26,7 @@ var ErrNotRunning = errors.New("the audit writer is not running")
 // Writer records refusals. Concurrent ones share an INSERT: while one is on its
 // way the next group gathers, without any lingering.
 type Writer struct {
-	pool     *pgxpool.Pool
+	db       pooled.Querier
 	instance string
 	queue    chan pending
 	stopped  chan struct{}
@@ -43,9 +44,9 @@ type answer struct {
 
 // NewWriter returns a writer that records as instance. Run must be running for
 // Record to work.
-func NewWriter(pool *pgxpool.Pool, instance string) *Writer {
+func NewWriter(db pooled.Querier, instance string) *Writer {
 	return &Writer{
-		pool:     pool,
+		db:       db,
 		instance: instance,
 		queue:    make(chan pending, maxGroup),
 		stopped:  make(chan struct{}),
@@ -158,7 +159,7 @@ func (w *Writer) insert(group []pending) ([]int64, error) {
 		         holder_digest, principal, request_id, remote_address, payload_sha256, idempotency_key, position)
 		 ORDER BY r.position
 		RETURNING id`
-	rows, err := w.pool.Query(ctx, query, w.columns(group)...)
+	rows, err := w.db.Query(ctx, query, w.columns(group)...)
 	if err != nil {
 		return nil, err
 	}

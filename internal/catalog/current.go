@@ -15,6 +15,7 @@ type Catalog struct {
 	db      Querier
 	specs   Specs
 	current atomic.Pointer[Snapshot]
+	changed func()
 
 	mu           sync.Mutex
 	began, ended time.Time // of the last look; guarded by mu
@@ -24,7 +25,7 @@ type Catalog struct {
 // wrong column names don't keep the database busy with its own catalog.
 const lookPause = 100 * time.Millisecond
 
-// lookTimeout bounds a look that a request asked for: others wait for it too.
+// lookTimeout bounds a look: whoever wants another waits for it.
 const lookTimeout = 10 * time.Second
 
 // Open loads what is configured and keeps it.
@@ -33,10 +34,14 @@ func Open(ctx context.Context, db Querier, specs Specs) (*Catalog, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Catalog{db: db, specs: specs}
+	c := &Catalog{db: db, specs: specs, changed: func() {}}
 	c.current.Store(snapshot)
 	return c, nil
 }
+
+// OnChange makes act be called after each change that was seen, before anybody
+// works with it. To be called once, before any other goroutine has c.
+func (c *Catalog) OnChange(act func()) { c.changed = act }
 
 // Snapshot returns tables and routines as they were when they were last loaded.
 func (c *Catalog) Snapshot() *Snapshot { return c.current.Load() }
@@ -56,21 +61,22 @@ func (c *Catalog) Follow(ctx context.Context, seen *Snapshot) (changed bool, err
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.Snapshot() == seen && !c.began.After(asked) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTimeout)
-		defer cancel()
 		<-time.After(lookPause - time.Since(c.ended))
-		err = c.look(ctx)
+		err = c.look(context.WithoutCancel(ctx)) // others wait for it too
 	}
 	return c.Snapshot() != seen, err
 }
 
 func (c *Catalog) look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
 	c.began = time.Now()
 	defer func() { c.ended = time.Now() }()
 	snapshot, err := Load(ctx, c.db, c.specs)
 	known := c.Snapshot()
 	snapshot.keep(known)
 	if !reflect.DeepEqual(snapshot, known) {
+		c.changed()
 		c.current.Store(snapshot)
 	}
 	return err

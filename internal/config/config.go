@@ -72,7 +72,21 @@ type Database struct {
 	LockTimeout time.Duration `yaml:"lock_timeout"`
 	// ConnectTimeout ends an attempt to connect. Default 5s; 1ms to 24h.
 	ConnectTimeout time.Duration `yaml:"connect_timeout"`
+	// Pooler says what the connections lead to. Default PoolerNone.
+	Pooler Pooler `yaml:"pooler"`
+	// ReloadOnNotify reads the tables anew at NOTIFY fencegate, 'reload'. Default
+	// true; under PoolerTransaction it is false, since LISTEN needs a session.
+	ReloadOnNotify bool `yaml:"reload_on_notify"`
 }
+
+// Pooler says whether connections keep their session. The zero value is invalid.
+type Pooler string
+
+// The values of Pooler.
+const (
+	PoolerNone        Pooler = "none"        // they do: the server itself, or a pooler in session mode
+	PoolerTransaction Pooler = "transaction" // each transaction can meet another session
+)
 
 // Redis is the lock service that holds the leases.
 type Redis struct {
@@ -178,6 +192,8 @@ func defaults() *Config {
 			StatementTimeout: 5 * time.Second,
 			LockTimeout:      2 * time.Second,
 			ConnectTimeout:   5 * time.Second,
+			Pooler:           PoolerNone,
+			ReloadOnNotify:   true,
 		},
 		Redis: Redis{KeyPrefix: "fencegate:lease:", Timeout: time.Second},
 		Leases: Leases{

@@ -39,6 +39,7 @@ func Parse(source string, data []byte, environ []string, flags *pflag.FlagSet) (
 	c.overlayFlags(flags, r)
 	c.readURLs(r)
 	c.fillSchemas(r)
+	c.fillReload(r)
 	c.validate(r)
 	if err := r.err(); err != nil {
 		return nil, err
@@ -82,6 +83,13 @@ func readURL(section string, url *Secret, file string, r *report) {
 func isURL(s string) bool {
 	_, err := maskPairs(s)
 	return err == nil || strings.Contains(s, "://")
+}
+
+// fillReload sets the default of Database.ReloadOnNotify where it can't be true.
+func (c *Config) fillReload(r *report) {
+	if _, written := r.places["database.reload_on_notify"]; !written && c.Database.Pooler == PoolerTransaction {
+		c.Database.ReloadOnNotify = false
+	}
 }
 
 // fillSchemas sets the default of Schemas.

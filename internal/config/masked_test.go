@@ -22,6 +22,7 @@ func TestTheMaskedConfigurationIsAFileThatLoads(t *testing.T) {
 		"a statement of lines":      minimal + routine + "|\n      SELECT :x,\n      \t:y -- : #\n",
 		"a statement in quotes":     minimal + routine + "\"\\t\\r\\n SELECT :x \\n, :y\\x01\\u2028\"\n",
 		"a statement of one line":   minimal + routine + "'SELECT :x, :y, ''yes'' '\n",
+		"a pooler":                  "database: {url: \"postgres://db/x\", pooler: transaction}\n" + minimal[:11] + minimal[55:],
 		"other values":              minimal + "log: {level: warn, format: text}\nadmin_listen: off\nleases: {max_ttl: 90s, max_lifetime: 90m}\n",
 	} {
 		t.Run(name, func(t *testing.T) {

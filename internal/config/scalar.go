@@ -91,6 +91,15 @@ func (d *decoder) integer(n ast.Node, path string, v reflect.Value) bool {
 	return true
 }
 
+func (d *decoder) boolean(n ast.Node, path string, v reflect.Value) bool {
+	b, ok := n.(*ast.BoolNode)
+	if !ok {
+		return d.fail(path, "must be true or false")
+	}
+	v.SetBool(b.Value)
+	return true
+}
+
 // text never quotes the value: a password may sit under the wrong key.
 func (d *decoder) text(n ast.Node, path string, v reflect.Value) bool {
 	s, ok := textOf(n)

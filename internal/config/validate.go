@@ -71,6 +71,10 @@ func isLoopback(address string) bool {
 }
 
 func (c *Config) checkChoices(r *report) {
+	if c.Database.ReloadOnNotify && c.Database.Pooler == PoolerTransaction {
+		r.rejectOrder([]string{"database.reload_on_notify", "database.pooler"},
+			"notifications don't arrive through a pooler in transaction mode; leave reload_on_notify out")
+	}
 	for _, choice := range []struct {
 		path, value string
 		allowed     []string
@@ -78,6 +82,7 @@ func (c *Config) checkChoices(r *report) {
 		{"leases.lease_check", string(c.Leases.Check), []string{string(CheckStrict), string(CheckLenient)}},
 		{"leases.lock_service_down", string(c.Leases.ServiceDown),
 			[]string{string(ServiceDownRefuse), string(ServiceDownFenceOnly)}},
+		{"database.pooler", string(c.Database.Pooler), []string{string(PoolerNone), string(PoolerTransaction)}},
 		{"log.level", c.Log.Level, []string{"debug", "info", "warn", "error"}},
 		{"log.format", c.Log.Format, []string{"json", "text"}},
 	} {

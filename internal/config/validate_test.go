@@ -37,6 +37,12 @@ func TestAMistakeOfMeaningIsReportedWhereItStands(t *testing.T) {
 			[]string{`gateway.yaml:6:16: leases.lease_check: is "lax"; allowed are strict, lenient`}},
 		{"an unknown way to go on", minimal + "leases:\n  lock_service_down: allow\n",
 			[]string{`gateway.yaml:6:22: leases.lock_service_down: is "allow"; allowed are refuse, fence_only`}},
+		{"an unknown pooler", "database: {url: \"postgres://db/x\", pooler: session}\n" + minimal[:11] + minimal[55:],
+			[]string{`gateway.yaml:1:44: database.pooler: is "session"; allowed are none, transaction`}},
+		{"a word for yes", "database: {url: \"postgres://db/x\", reload_on_notify: yes}\n" + minimal[:11] + minimal[55:],
+			[]string{"gateway.yaml:1:54: database.reload_on_notify: must be true or false"}},
+		{"notifications through a pooler", "database: {url: \"postgres://db/x\", pooler: transaction, reload_on_notify: true}\n" + minimal[:11] + minimal[55:],
+			[]string{"gateway.yaml:1:75: database.reload_on_notify: notifications don't arrive through a pooler in transaction mode"}},
 		{"an unknown level", minimal + "log: {level: INFO}\n", []string{`gateway.yaml:5:14: log.level: is "INFO"`}},
 		{"an unknown format", minimal + "log: {format: xml}\n", []string{`gateway.yaml:5:15: log.format: is "xml"`}},
 	})
@@ -74,6 +80,16 @@ func TestAMistakeInTablesIsReportedWhereItStands(t *testing.T) {
 		{"a schema twice", minimal + "schemas: [public, public]\n", []string{"gateway.yaml:5:19: schemas[1]: public is listed twice"}},
 		{"no schemas", minimal + "schemas: []\n", []string{"gateway.yaml:5:1: schemas: is empty"}},
 	})
+}
+
+func TestNotificationsAreOffBehindATransactionPooler(t *testing.T) {
+	t.Parallel()
+	for pooler, want := range map[string]bool{"none": true, "transaction": false} {
+		c := mustLoad(t, "database: {url: \"postgres://db/x\", pooler: "+pooler+"}\n"+minimal[:11]+minimal[55:])
+		if c.Database.ReloadOnNotify != want {
+			t.Errorf("with pooler %s reload_on_notify is %t", pooler, c.Database.ReloadOnNotify)
+		}
+	}
 }
 
 func TestALoopbackAddressNeedsNoAuth(t *testing.T) {

@@ -1,5 +1,6 @@
 // Package devstack runs a real PostgreSQL and a real Redis, from the programs
-// installed on this machine, for `gateway dev` and for the tests.
+// installed on this machine, for `gateway dev` and for the tests, and for these a
+// PgBouncer.
 //
 // Servers listen on Unix sockets in a temporary directory, belong to the
 // process that started them, and end with it: in order through Stop, and on

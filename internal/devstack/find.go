@@ -36,6 +36,9 @@ var redisNames = []string{"redis-server", "valkey-server"}
 // redisDirs are searched after PATH, which of an ordinary user may lack sbin.
 var redisDirs = []string{"/usr/bin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin"}
 
+// pgbouncerDirs are searched after PATH, like redisDirs.
+var pgbouncerDirs = []string{"/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin", "/opt/homebrew/bin"}
+
 // findPostgres returns the directory that holds initdb and postgres.
 func findPostgres(ctx context.Context, explicit string) (string, error) {
 	if explicit != "" {
@@ -81,6 +84,19 @@ func findRedis(explicit string) (string, error) {
 	}
 	tried := append([]string{"PATH"}, redisDirs...)
 	return "", notInstalled("Redis's server program (redis-server or valkey-server)", tried...)
+}
+
+// findPgBouncer returns the path of PgBouncer.
+func findPgBouncer() (string, error) {
+	if path, err := exec.LookPath("pgbouncer"); err == nil {
+		return filepath.Abs(path)
+	}
+	for _, dir := range pgbouncerDirs {
+		if path := filepath.Join(dir, "pgbouncer"); isProgram(path) {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("PgBouncer %w: looked in PATH, %s; its package is pgbouncer everywhere", ErrNotInstalled, strings.Join(pgbouncerDirs, ", "))
 }
 
 func pgConfigDir(ctx context.Context) string {

@@ -37,6 +37,9 @@ var ErrBlocked = errors.New("the lock key is revoked and blocked")
 // write in flight under the old token is still running.
 var ErrBusy = errors.New("the mark is locked by a write in flight")
 
+// ErrStandby says that the database is a standby, which takes no writes.
+var ErrStandby = errors.New("the database is a standby: it takes no writes")
+
 // Refusal is a claim that the mark decides against. It is final: no waiting
 // makes the claim right again.
 type Refusal struct {
@@ -59,6 +62,7 @@ func (r *Refusal) Unwrap() error { return ErrRefused }
 const (
 	stateRefused   = "FG001"
 	lockNotGranted = "55P03"
+	notInState     = "55000" // what functions about the running log raise on a standby
 )
 
 // wall turns what the database answered about claims on key into this room's
@@ -85,8 +89,11 @@ func Classify(claims []lease.Claim, err error) error {
 
 func classify(err error) error {
 	var pg *pgconn.PgError
-	if errors.As(err, &pg) && pg.Code == lockNotGranted {
+	switch {
+	case errors.As(err, &pg) && pg.Code == lockNotGranted:
 		return fmt.Errorf("%w: %w", ErrBusy, err)
+	case errors.As(err, &pg) && pg.Code == notInState:
+		return fmt.Errorf("%w: %w", ErrStandby, err)
 	}
 	return err
 }

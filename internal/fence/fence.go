@@ -16,18 +16,18 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fencegate/fencegate/internal/lease"
+	"github.com/fencegate/fencegate/internal/pooled"
 )
 
 // Marks reads and moves the marks of one database. Safe for concurrent use.
 type Marks struct {
-	pool *pgxpool.Pool
+	db pooled.Querier
 }
 
-// New returns the marks of the database behind pool.
-func New(pool *pgxpool.Pool) *Marks { return &Marks{pool: pool} }
+// New returns the marks of the database behind db.
+func New(db pooled.Querier) *Marks { return &Marks{db: db} }
 
 // State is what became of a mark's grant.
 type State string
@@ -52,13 +52,15 @@ type Mark struct {
 	Blocked      time.Duration // how long no grant is possible yet; 0: free
 }
 
-const markColumns = `lock_key, token, state, client, fencegate.holder_digest(holder), granted_at,
-	clock_timestamp() - granted_at,
-	greatest(coalesce(blocked_until - clock_timestamp(), '0'), '0')`
+// Times come as microseconds: how one looks as text depends on the session.
+const markColumns = `lock_key, token, state, client, fencegate.holder_digest(holder),
+	(extract(epoch FROM granted_at) * 1000000)::bigint,
+	(extract(epoch FROM clock_timestamp() - granted_at) * 1000000)::bigint,
+	greatest(coalesce((extract(epoch FROM blocked_until - clock_timestamp()) * 1000000)::bigint, 0), 0)`
 
 // Read returns the mark of key, the zero Mark if it was never granted.
 func (m *Marks) Read(ctx context.Context, key lease.Key) (Mark, error) {
-	rows, _ := m.pool.Query(ctx, `SELECT `+markColumns+` FROM fencegate.marks WHERE lock_key = $1`, key)
+	rows, _ := m.db.Query(ctx, `SELECT `+markColumns+` FROM fencegate.marks WHERE lock_key = $1`, key)
 	mark, err := pgx.CollectExactlyOneRow(rows, scanMark)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Mark{}, nil
@@ -77,7 +79,7 @@ func (m *Marks) List(ctx context.Context, prefix string, after lease.Key, limit 
 		   AND lock_key > $2
 		 ORDER BY lock_key
 		 LIMIT $3`
-	rows, _ := m.pool.Query(ctx, query, prefix, after, limit)
+	rows, _ := m.db.Query(ctx, query, prefix, after, limit)
 	marks, err := pgx.CollectRows(rows, scanMark)
 	if err != nil {
 		return nil, fmt.Errorf("listing marks: %w", classify(err))
@@ -87,7 +89,10 @@ func (m *Marks) List(ctx context.Context, prefix string, after lease.Key, limit 
 
 func scanMark(row pgx.CollectableRow) (Mark, error) {
 	var m Mark
-	err := row.Scan(&m.Key, &m.Token, &m.State, &m.Client, &m.HolderDigest, &m.GrantedAt, &m.Age, &m.Blocked)
+	var granted, age, blocked int64
+	err := row.Scan(&m.Key, &m.Token, &m.State, &m.Client, &m.HolderDigest, &granted, &age, &blocked)
+	m.GrantedAt = time.UnixMicro(granted)
+	m.Age, m.Blocked = time.Duration(age)*time.Microsecond, time.Duration(blocked)*time.Microsecond
 	return m, err
 }
 
@@ -98,7 +103,7 @@ func scanMark(row pgx.CollectableRow) (Mark, error) {
 func (m *Marks) Raise(ctx context.Context, claim lease.Claim, above lease.Token, g Grantee) (lease.Token, error) {
 	var outcome string
 	var token *lease.Token
-	err := m.pool.QueryRow(ctx,
+	err := m.db.QueryRow(ctx,
 		`SELECT outcome, token FROM fencegate.raise_mark($1, $2, $3, $4, $5, $6)`,
 		claim.Key, claim.Holder.Wire(), claim.Token, above, g.Client, g.Principal,
 	).Scan(&outcome, &token)
@@ -125,7 +130,7 @@ type Grantee struct {
 func (m *Marks) Release(ctx context.Context, claim lease.Claim, principal string) error {
 	var code *Code
 	var mark *lease.Token
-	err := m.pool.QueryRow(ctx, `SELECT code, mark FROM fencegate.release_mark($1, $2, $3, $4)`,
+	err := m.db.QueryRow(ctx, `SELECT code, mark FROM fencegate.release_mark($1, $2, $3, $4)`,
 		claim.Key, claim.Holder.Wire(), claim.Token, principal,
 	).Scan(&code, &mark)
 	if err != nil {
@@ -141,7 +146,7 @@ func (m *Marks) Verify(ctx context.Context, claim lease.Claim) (age time.Duratio
 	var code *Code
 	var mark *lease.Token
 	var ageMS *int64
-	err = m.pool.QueryRow(ctx, `SELECT code, mark, age_ms FROM fencegate.verdict($1, $2, $3)`,
+	err = m.db.QueryRow(ctx, `SELECT code, mark, age_ms FROM fencegate.verdict($1, $2, $3)`,
 		claim.Key, claim.Holder.Wire(), claim.Token,
 	).Scan(&code, &mark, &ageMS)
 	if err != nil {
@@ -174,6 +179,14 @@ func Admitted(results pgx.BatchResults, claims []lease.Claim) error {
 	return Classify(claims, err)
 }
 
+// What a transaction evaluates first on a connection that a pooler lends out: it
+// can be another database than the one that MeetDatabase met on it. Classify
+// finds ErrStandby in the error.
+const (
+	Meeting = `fencegate.ensure_epoch()` // before a write
+	Asking  = `fencegate.timeline()`     // before a read, which can't note a new epoch
+)
+
 // MeetDatabase makes sure that the life the database is in has its epoch. Every
 // new connection of a gateway calls it, so that a promoted or restored database
 // is noticed before anything is written to it.
@@ -183,7 +196,7 @@ func MeetDatabase(ctx context.Context, conn *pgx.Conn) error {
 		return fmt.Errorf("asking whether the database is a standby: %w", err)
 	}
 	if !writable {
-		return errors.New("the database is a standby: it takes no writes")
+		return ErrStandby
 	}
 	_, err := conn.Exec(ctx, `SELECT fencegate.ensure_epoch()`)
 	if err != nil {

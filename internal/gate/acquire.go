@@ -108,7 +108,7 @@ func (a *attempt) readMark(ctx context.Context) error {
 func (g *Gate) highest(ctx context.Context, key lease.Key) (highest lease.Token, err error) {
 	for _, s := range statement.Highest(g.Tables.Snapshot(), key) {
 		var token lease.Token
-		if err := g.Writes.QueryRow(ctx, s.SQL, s.Args...).Scan(&token); err != nil {
+		if err := g.single().QueryRow(ctx, s.SQL, s.Args...).Scan(&token); err != nil {
 			return 0, classify(reaching, err)
 		}
 		highest = max(highest, token)

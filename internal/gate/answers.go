@@ -12,6 +12,7 @@ import (
 	"github.com/fencegate/fencegate/internal/fence"
 	"github.com/fencegate/fencegate/internal/lease"
 	"github.com/fencegate/fencegate/internal/lockclient"
+	"github.com/fencegate/fencegate/internal/pooled"
 )
 
 // Once names a request so that it is applied once, however often it is sent.
@@ -97,7 +98,7 @@ func (g *Gate) replay(ctx context.Context, w Write) (Result, error) {
 		   AND a.fingerprint = $3
 		   AND a.state = 'applied'
 		 ORDER BY p.part`
-	answered, err := g.Writes.Query(ctx, query, unprepared, w.Principal.Name, w.Once.Key, w.Once.Fingerprint)
+	answered, err := g.single().Query(ctx, query, unprepared, w.Principal.Name, w.Once.Key, w.Once.Fingerprint)
 	if err != nil {
 		return Result{}, classify(reaching, err)
 	}
@@ -127,7 +128,7 @@ func (g *Gate) replay(ctx context.Context, w Write) (Result, error) {
 // that is still on its way can't be applied any more once the caller knows.
 // errApplied says that one has been.
 func (g *Gate) refuseAnswer(ctx context.Context, w Write, code fence.Code) error {
-	_, err := g.Writes.Exec(ctx, `SELECT fencegate.refuse_answer($1, $2, $3, $4, $5, $6)`, unprepared,
+	_, err := g.exec(ctx, `SELECT fencegate.refuse_answer($1, $2, $3, $4, $5, $6)`,
 		w.Principal.Name, w.Once.Key, w.Once.Fingerprint, w.rank(), string(code), g.KeepAnswers)
 	return classify(executing, answerError(w.Claims, err))
 }
@@ -182,6 +183,20 @@ func (g *Gate) forgetSome(ctx context.Context) (int64, error) {
 		        ORDER BY expires_at
 		        LIMIT $1
 		          FOR UPDATE SKIP LOCKED)`
-	tag, err := g.Writes.Exec(ctx, query, unprepared, forgetBatch)
-	return tag.RowsAffected(), err
+	return g.exec(ctx, query, forgetBatch)
+}
+
+// single runs single statements where writes run.
+func (g *Gate) single() pooled.Querier {
+	if g.Pooled == nil {
+		return g.Writes
+	}
+	return &pooled.Pool{Conns: g.Writes, Settings: *g.Pooled}
+}
+
+// exec runs a statement whose rows, if any, nobody needs.
+func (g *Gate) exec(ctx context.Context, sql string, args ...any) (affected int64, err error) {
+	rows, _ := g.single().Query(ctx, sql, append([]any{unprepared}, args...)...)
+	rows.Close()
+	return rows.CommandTag().RowsAffected(), rows.Err()
 }

@@ -176,7 +176,7 @@ func TestIdempotency(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.gate.commit(t.Context(), s.appending(old, once), plan); !errors.Is(err, fence.ErrRefused) || s.value() != "before" {
+		if _, err := s.gate.commit(t.Context(), s.appending(old, once), plan, false); !errors.Is(err, fence.ErrRefused) || s.value() != "before" {
 			t.Fatalf("the delayed attempt: %v, the row holds %q", err, s.value())
 		}
 		current := s.grant(t, s.gate, shelfKey)

@@ -29,21 +29,26 @@ const (
 // batch without BEGIN: PostgreSQL makes it one transaction, in one round trip,
 // committed by the final Sync. Each piece of data is a statement of its own, so
 // that its snapshot is taken after the marks are locked.
-func (g *Gate) commit(ctx context.Context, w Write, plan []piece) ([]Rows, error) {
+func (g *Gate) commit(ctx context.Context, w Write, plan []piece, replan bool) ([]Rows, error) {
 	var batch pgx.Batch
+	g.begin(&batch, replan, fence.Meeting)
 	g.claimAnswer(&batch, w)
 	fence.Admit(&batch, w.Claims)
 	w.Settings.apply(&batch)
 	for _, s := range plan {
 		queue(&batch, s.Statement)
 	}
+	g.wash(&batch, w.calls())
 	if w.Trial {
 		batch.Queue(`SELECT fencegate.end_trial()`)
 	}
 	parts := make([]Rows, len(w.Mutations))
 	texts := make([][]string, len(w.Mutations))
 	seen := false
-	err := send(ctx, g.Writes, &batch, w.calls(), func(results pgx.BatchResults) error {
+	err := g.send(ctx, g.Writes, &batch, w.calls(), func(results pgx.BatchResults) error {
+		if err := g.begun(results, replan); err != nil {
+			return err
+		}
 		if err := g.passed(results, w); err != nil {
 			return err
 		}
@@ -137,14 +142,14 @@ func queue(batch *pgx.Batch, s statement.Statement) { batch.Queue(s.SQL, s.Args.
 // send runs one batch as one transaction and lets read take its answers. The
 // caller's going away does not stop it half-way. called says that a routine is
 // among it.
-func send(ctx context.Context, pool *pgxpool.Pool, batch *pgx.Batch, called bool, read func(pgx.BatchResults) error) error {
+func (g *Gate) send(ctx context.Context, pool *pgxpool.Pool, batch *pgx.Batch, called bool, read func(pgx.BatchResults) error) error {
 	ctx, cancel := undisturbed(ctx)
 	defer cancel()
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
 		return classify(reaching, err)
 	}
-	defer release(conn, called)
+	defer g.release(conn, called)
 	results := conn.SendBatch(ctx, batch)
 	if err := read(results); err != nil {
 		results.Close()
@@ -192,19 +197,26 @@ func (g *Gate) Read(ctx context.Context, p auth.Principal, q statement.Query, se
 	if err != nil {
 		return Rows{}, err
 	}
-	rows, err = retried(ctx, g.Reads, func(ctx context.Context) (Rows, error) { return g.read(ctx, s, q.Routine != nil, settings) })
+	rows, err = retried(ctx, g.Reads, func(ctx context.Context, replan bool) (Rows, error) {
+		return g.read(ctx, s, q.Routine != nil, settings, replan)
+	})
 	if err != nil {
 		return Rows{}, fmt.Errorf("reading: %w", err)
 	}
 	return rows, nil
 }
 
-func (g *Gate) read(ctx context.Context, s statement.Statement, called bool, settings Settings) (rows Rows, err error) {
+func (g *Gate) read(ctx context.Context, s statement.Statement, called bool, settings Settings, replan bool) (rows Rows, err error) {
 	var batch pgx.Batch
+	g.begin(&batch, replan, fence.Asking)
 	batch.Queue(`SELECT set_config('transaction_read_only', 'on', true)`)
 	settings.apply(&batch)
 	queue(&batch, s)
-	err = send(ctx, g.Reads, &batch, called, func(results pgx.BatchResults) error {
+	g.wash(&batch, called)
+	err = g.send(ctx, g.Reads, &batch, called, func(results pgx.BatchResults) error {
+		if err := g.begun(results, replan); err != nil {
+			return err
+		}
 		if _, err := results.Exec(); err != nil {
 			return err
 		}

@@ -110,7 +110,7 @@ func classify(at stage, err error) error {
 	switch {
 	case at == reaching && errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%w: no database connection became free in time: %w", ErrOverloaded, err)
-	case at == reaching, pgconn.SafeToRetry(err), fatal && at == executing:
+	case at == reaching, pgconn.SafeToRetry(err), fatal && at == executing, errors.Is(err, fence.ErrStandby):
 		return fmt.Errorf("%w: %w", ErrDatabaseUnavailable, err)
 	case rolledBack:
 		return &DatabaseError{

@@ -17,11 +17,12 @@ import (
 	"github.com/fencegate/fencegate/internal/catalog"
 	"github.com/fencegate/fencegate/internal/fence"
 	"github.com/fencegate/fencegate/internal/lockclient"
+	"github.com/fencegate/fencegate/internal/pooled"
 )
 
 // Config is what a Gate works with; every field is needed unless it says otherwise.
 type Config struct {
-	Writes  *pgxpool.Pool // like Reads, each connection has met the database (fence.MeetDatabase)
+	Writes  *pgxpool.Pool // like Reads, each connection has met the database (fence.MeetDatabase) or is Pooled
 	Reads   *pgxpool.Pool
 	Tables  *catalog.Catalog
 	Store   lockclient.Store
@@ -30,6 +31,10 @@ type Config struct {
 	Records *audit.Reader
 	Log     *slog.Logger
 	Terms   Terms
+
+	// Pooled is what each transaction sets for itself on connections that a pooler
+	// lends out. Nil: connections are direct and have been set up.
+	Pooled *pooled.Settings
 
 	// KeepAnswers is how long an idempotency key is remembered. Zero value: not
 	// at all, each is free again at once.

@@ -25,15 +25,15 @@ const (
 )
 
 // retried runs the whole transaction again after a serialization failure or a
-// deadlock, and once in a new session of pool after what a session keeps turned
-// out to be out of date: all of them leave nothing behind.
-func retried[T any](ctx context.Context, pool *pgxpool.Pool, transaction func(context.Context) (T, error)) (T, error) {
-	renewed := false
+// deadlock, and once, as replan, after what a session keeps turned out to be out
+// of date: all of them leave nothing behind.
+func retried[T any](ctx context.Context, pool *pgxpool.Pool, transaction func(_ context.Context, replan bool) (T, error)) (T, error) {
+	replan := false
 	for try := 1; ; try++ {
-		result, err := transaction(ctx)
-		if !renewed && staleSession(err) {
-			renewed = true
-			pool.Reset() // the other sessions are as old
+		result, err := transaction(ctx, replan)
+		if !replan && staleSession(err) {
+			replan = true
+			pool.Reset() // the next session is new, the others are as old as this one
 			continue
 		}
 		if try >= maxTries || !mayRunAgain(err) {

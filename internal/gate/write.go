@@ -110,7 +110,9 @@ func (g *Gate) write(ctx context.Context, w Write) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	parts, err := retried(ctx, g.Writes, func(ctx context.Context) ([]Rows, error) { return g.commit(ctx, w, plan) })
+	parts, err := retried(ctx, g.Writes, func(ctx context.Context, replan bool) ([]Rows, error) {
+		return g.commit(ctx, w, plan, replan)
+	})
 	return Result{Parts: parts, Checks: checks}, err
 }
 

@@ -25,6 +25,7 @@ CREATE FUNCTION shop.tell() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     r record;
     m shop.mood;
+    v shop.row.n%TYPE;
 BEGIN
     PERFORM nextval('shop.runs');
     CASE NEW.told
@@ -34,6 +35,9 @@ BEGIN
     WHEN 'have a mood' THEN
         m := 'sad';
         IF m::text <> 'sad' THEN NEW.n := NULL; END IF;
+    WHEN 'set n' THEN
+        v := 1.5;
+        NEW.n := v;
     WHEN 'forget' THEN
         EXECUTE 'DEALLOCATE ALL';
     WHEN 'note the names' THEN
@@ -66,7 +70,7 @@ func startSessions(t *testing.T) *sessions {
 	g := testenv.StartGateway(t, testenv.GatewayOptions{
 		Database: db,
 		Tables:   "tables: [{name: shop.row, lock: 'row:{id}'}]\n",
-		Config:   fmt.Sprintf("database: {url: '%s', pool_size: 2}\n", db.URL),
+		Config:   fmt.Sprintf("database: {url: '%s', pool_size: 2, reload_on_notify: false}\n", db.URL),
 	})
 	return &sessions{g, g.Acquire(t, "row:K", 300_000), g.Acquire(t, "row:L", 300_000), db.Pool(t)}
 }
@@ -138,6 +142,21 @@ func TestWhatASessionKeepsIsNoReasonToRefuse(t *testing.T) {
 			mustRefuse(t, s.Do(t, refused), want{status: http.StatusPreconditionFailed, slug: "token_not_granted"})
 		})
 	}
+
+	t.Run("AFunctionsVariableOfTheFormerType", func(t *testing.T) {
+		t.Parallel()
+		s := startSessions(t)
+		s.tellBoth(t, "set n")
+		s.Database.Exec(t, `ALTER TABLE shop.row ALTER n TYPE numeric`)
+		for _, l := range []testenv.Lease{s.k, s.l} {
+			if answer := s.Do(t, s.tell(l, "set n")); answer.Status != http.StatusNoContent {
+				t.Errorf("%d %s", answer.Status, answer.Body)
+			}
+		}
+		if sum := scalar[string](t, s.pool, `SELECT sum(n)::text FROM shop.row`); sum != "3.0" {
+			t.Errorf("of 1.5 and 1.5 became %s", sum)
+		}
+	})
 
 	t.Run("APreparedStatementThatIsThereAlready", func(t *testing.T) {
 		t.Parallel()

@@ -80,7 +80,8 @@ func writeConfig(t testing.TB, o GatewayOptions) string {
 		text += fmt.Sprintf("redis: {url: %s, key_prefix: %s}\n", quote(o.RedisURL), quote(o.KeyPrefix))
 	}
 	if !strings.Contains(o.Config, "database:") {
-		text += fmt.Sprintf("database: {url: %s}\n", quote(o.DatabaseURL))
+		// What a test counts on a wire is to come from requests alone.
+		text += fmt.Sprintf("database: {url: %s, reload_on_notify: false}\n", quote(o.DatabaseURL))
 	}
 	path := filepath.Join(t.TempDir(), "gateway.yaml")
 	if err := os.WriteFile(path, []byte(text+o.Tables+o.Config), 0o600); err != nil {
@@ -106,7 +107,7 @@ func (g *Gateway) start(t testing.TB, config string) {
 		close(g.ended)
 	}()
 	var serving struct{ Address, Admin string }
-	if !g.log.await("serving", &serving) {
+	if !g.log.await("serving", 1, &serving) {
 		t.Fatalf("the gateway did not start:\n%s", g.Log())
 	}
 	g.URL, g.AdminURL = "http://"+serving.Address, "http://"+serving.Admin
@@ -119,8 +120,14 @@ func (g *Gateway) Log() string { return g.log.String() }
 // earlier; it fails the test when the gateway ends without it.
 func (g *Gateway) AwaitLog(t testing.TB, message string) {
 	t.Helper()
-	if !g.log.await(message, nil) {
-		t.Fatalf("the gateway ended without logging %q:\n%s", message, g.Log())
+	g.AwaitLogs(t, message, 1)
+}
+
+// AwaitLogs is AwaitLog for the times-th line with this message.
+func (g *Gateway) AwaitLogs(t testing.TB, message string, times int) {
+	t.Helper()
+	if !g.log.await(message, times, nil) {
+		t.Fatalf("the gateway ended without logging %q %d times:\n%s", message, times, g.Log())
 	}
 }
 
@@ -229,16 +236,19 @@ func (b *logBuffer) String() string {
 	return b.data.String()
 }
 
-// await waits for a JSON line whose msg is message and decodes it into into. It
-// returns false when the process ended without one.
-func (b *logBuffer) await(message string, into any) bool {
+// await waits for the times-th JSON line whose msg is message and decodes it into
+// into. It returns false when the process ended without it.
+func (b *logBuffer) await(message string, times int, into any) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for {
 		lines := bufio.NewScanner(bytes.NewReader(b.data.Bytes()))
-		for lines.Scan() {
+		for left := times; lines.Scan(); {
 			var line struct{ Msg string }
 			if json.Unmarshal(lines.Bytes(), &line) != nil || line.Msg != message {
+				continue
+			}
+			if left--; left > 0 {
 				continue
 			}
 			return into == nil || json.Unmarshal(lines.Bytes(), into) == nil

@@ -4,6 +4,7 @@
 package chaos_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -48,7 +49,7 @@ CREATE TRIGGER write_journal AFTER UPDATE ON shop.inventory
 
 // limits are short enough for a test to run into.
 const limits = `
-database: {url: '%s', pool_size: %d, read_pool_size: %d, lock_timeout: 400ms, statement_timeout: 800ms}
+database: {url: '%s', pool_size: %d, read_pool_size: %d, lock_timeout: 400ms, statement_timeout: 800ms, reload_on_notify: false}
 limits: {request_timeout: 1s}
 `
 
@@ -96,7 +97,7 @@ func (p *plant) sibling(t *testing.T) *plant {
 
 func (p *plant) start(t *testing.T, o testenv.GatewayOptions) {
 	t.Helper()
-	p.pg, p.redis = testenv.NewWire(t, p.db.URL), testenv.NewWire(t, p.redisURL)
+	p.pg, p.redis = testenv.NewWire(t, cmp.Or(o.DatabaseURL, p.db.URL)), testenv.NewWire(t, p.redisURL)
 	o.Database, o.DatabaseURL, o.RedisURL, o.KeyPrefix = p.db, p.pg.URL(), p.redis.URL(), p.leasesName
 	o.Config = strings.Replace(o.Config, "%s", o.DatabaseURL, 1)
 	p.Gateway = testenv.StartGateway(t, o)
