@@ -9,7 +9,7 @@ const (
 	longest  = 24 * time.Hour
 	// shortestTTL leaves a worker time for a round trip before its lease ends.
 	shortestTTL = 100 * time.Millisecond
-	// longestPrefix bounds what each Redis key costs.
+	// longestPrefix bounds what each key of the lock service costs.
 	longestPrefix = 128
 )
 
@@ -26,6 +26,7 @@ func (c *Config) checkRanges(r *report) {
 		{"database.lock_timeout", c.Database.LockTimeout},
 		{"database.connect_timeout", c.Database.ConnectTimeout},
 		{"redis.timeout", c.Redis.Timeout},
+		{"etcd.timeout", c.Etcd.Timeout},
 		{"leases.default_ttl", c.Leases.DefaultTTL},
 		{"leases.max_ttl", c.Leases.MaxTTL},
 		{"leases.max_lifetime", c.Leases.MaxLifetime},
@@ -36,8 +37,10 @@ func (c *Config) checkRanges(r *report) {
 		s.check(r, shortest)
 	}
 	span{"leases.min_ttl", c.Leases.MinTTL}.check(r, shortestTTL)
-	if len(c.Redis.KeyPrefix) > longestPrefix {
-		r.reject("redis.key_prefix", "is longer than %d bytes", longestPrefix)
+	for path, prefix := range map[string]string{"redis.key_prefix": c.Redis.KeyPrefix, "etcd.key_prefix": c.Etcd.KeyPrefix} {
+		if len(prefix) > longestPrefix {
+			r.reject(path, "is longer than %d bytes", longestPrefix)
+		}
 	}
 }
 
