@@ -9,7 +9,7 @@ DEPS := postgres redis
 
 .PHONY: help
 help: ## Show this
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: deps build ## Run a gateway to try, with its own PostgreSQL and Redis
@@ -20,9 +20,14 @@ demo: deps build ## Play the story of a paused worker
 	@$(BIN) demo
 
 .PHONY: test
-test: DEPS = postgres redis pgbouncer node
+test: DEPS = postgres redis pgbouncer etcd node
 test: deps check ## Run every check and test, against real servers
 	$(GO) run ./test/stack -- $(GO) test -race -count=1 -timeout 20m ./...
+
+.PHONY: test-backends
+test-backends: DEPS = postgres redis pgbouncer etcd
+test-backends: deps ## Run the tests of every lock service alone
+	$(GO) run ./test/stack -- $(GO) test -race -count=1 -v ./test/backends/...
 
 .PHONY: bench
 bench: deps ## Measure the write path

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Makes sure that the programs which `gateway dev` and the tests start are on
-# this machine: the PostgreSQL server and Redis; and for the tests PgBouncer, and
-# Node.js with npm, which run the stock JavaScript client. Names may be given:
+# this machine: the PostgreSQL server and Redis; and for the tests PgBouncer, etcd,
+# and Node.js with npm, which run the stock JavaScript client. Names may be given:
 #
-#   scripts/deps.sh [postgres] [redis] [pgbouncer] [node]   (default: postgres redis)
+#   scripts/deps.sh [postgres] [redis] [pgbouncer] [etcd] [node]   (default: postgres redis)
 #
 # Installs what is missing on Debian and Ubuntu, as root or by `sudo` without a
 # password, and leaves no service running. Elsewhere, says what to install and
@@ -47,11 +47,15 @@ have_node() {
   ((${version%%.*} >= 18))
 }
 
-have_pgbouncer() {
+have_pgbouncer() { have_program pgbouncer; }
+
+have_etcd() { have_program etcd; }
+
+have_program() {
   local dir
-  command -v pgbouncer >/dev/null && return
+  command -v "$1" >/dev/null && return
   for dir in /usr/sbin /usr/bin /usr/local/sbin /usr/local/bin /opt/homebrew/bin; do
-    [[ -x $dir/pgbouncer ]] && return
+    [[ -x $dir/$1 ]] && return
   done
   return 1
 }
@@ -68,6 +72,8 @@ packages() {
       brew:node) names+=(node) ;;
       *:node) names+=(nodejs npm) ;;
       *:pgbouncer) names+=(pgbouncer) ;;
+      apt-get:etcd) names+=(etcd-server) ;;
+      *:etcd) names+=(etcd) ;;
     esac
   done
   echo "${names[*]}"
@@ -130,8 +136,8 @@ find_missing() {
   local need
   for need in "$@"; do
     case $need in
-      postgres | redis | pgbouncer | node) "have_$need" || missing+=("$need") ;;
-      *) echo "deps: unknown name $need: postgres, redis, pgbouncer or node" >&2 && exit 1 ;;
+      postgres | redis | pgbouncer | etcd | node) "have_$need" || missing+=("$need") ;;
+      *) echo "deps: unknown name $need: postgres, redis, pgbouncer, etcd or node" >&2 && exit 1 ;;
     esac
   done
 }

@@ -6,17 +6,19 @@ import (
 	"crypto/x509"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 
 	"github.com/fencegate/fencegate/internal/config"
 	"github.com/fencegate/fencegate/internal/lockclient"
+	"github.com/fencegate/fencegate/internal/lockclient/etcdlock"
 	"github.com/fencegate/fencegate/internal/lockclient/pglock"
-	"github.com/fencegate/fencegate/internal/lockclient/redislock"
 )
 
-// lockService is the chosen backend. No other file names one.
+// lockService is the chosen backend. Only this file and redis.go name backends.
 type lockService struct {
 	store lockclient.Store
 	run   func(context.Context) error // what it does by itself; nil: nothing
@@ -32,8 +34,16 @@ func openLockService(cfg *config.Config, pools *pools) (*lockService, error) {
 		return &lockService{store: store, run: store.Run, close: func() {}}, nil
 	case config.BackendRedis:
 		return openRedis(cfg)
+	case config.BackendSentinel:
+		return openSentinel(cfg)
+	case config.BackendCluster:
+		return openCluster(cfg)
+	case config.BackendRedlock:
+		return openRedlock(cfg)
+	case config.BackendEtcd:
+		return openEtcd(cfg)
 	}
-	return nil, fmt.Errorf("leases.backend %s is not known here", cfg.Leases.Backend)
+	return nil, fmt.Errorf("leases.backend %s has no opener", cfg.Leases.Backend)
 }
 
 // ask reads a lease as every write does: a server that is not a master answers a
@@ -43,46 +53,38 @@ func (l *lockService) ask(ctx context.Context) error {
 	return err
 }
 
-func openRedis(cfg *config.Config) (*lockService, error) {
-	client, err := redisClient(cfg, cfg.Redis.URL)
+func openEtcd(cfg *config.Config) (*lockService, error) {
+	encrypted, err := withFiles(strings.HasPrefix(cfg.Etcd.Endpoints[0], "https://"), cfg.Etcd.CAFile, cfg.Etcd.CertFile, cfg.Etcd.KeyFile)
 	if err != nil {
 		return nil, err
 	}
-	return &lockService{store: redislock.New(client, cfg.Redis.KeyPrefix), close: func() { client.Close() }}, nil
-}
-
-// redisClient is a client of one server. It dials when it is first used.
-func redisClient(cfg *config.Config, address config.Secret) (*redis.Client, error) {
-	o, err := redis.ParseURL(address.Reveal())
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints: cfg.Etcd.Endpoints, TLS: encrypted,
+		Username: cfg.Etcd.Username, Password: cfg.Etcd.Password.Reveal(),
+		DialTimeout: cfg.Etcd.Timeout,
+		// A member that answers nothing is given up for another one.
+		DialKeepAliveTime: etcdKeepAlive, DialKeepAliveTimeout: cfg.Etcd.Timeout,
+		Logger: zap.NewNop(), // what goes wrong comes back as an error
+	})
 	if err != nil {
-		return nil, fmt.Errorf("reading the Redis address: %w", err)
+		return nil, fmt.Errorf("opening etcd: %w", err)
 	}
-	if o.Password == "" {
-		o.Username, o.Password = cfg.Redis.Username, cfg.Redis.Password.Reveal()
-	}
-	if err := addFiles(o.TLSConfig, cfg.Redis.CAFile, cfg.Redis.CertFile, cfg.Redis.KeyFile); err != nil {
-		return nil, err
-	}
-	timeout := cfg.Redis.Timeout
-	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = timeout, timeout, timeout, timeout
-	o.PoolSize = redisConnections(cfg)
-	o.PipelinePoolSize = o.PoolSize
-	o.ContextTimeoutEnabled = true
-	o.MaxRetries = redisRetries
-	o.DisableIdentity = true
-	client := redis.NewClient(o)
-	client.AddHook(deadline(timeout))
-	return client, nil
+	store := etcdlock.New(etcdlock.Config{Client: client, Prefix: cfg.Etcd.KeyPrefix, Timeout: cfg.Etcd.Timeout})
+	return &lockService{store: store, close: func() { client.Close() }}, nil
 }
 
-// redisRetries: every command here may be sent twice.
-const redisRetries = 1
+// etcdKeepAlive is how often an idle connection is tried; etcd drops those who do
+// so more often than every 5 s.
+const etcdKeepAlive = 10 * time.Second
 
-// redisConnections: each request has one call in flight, and waiting for a
-// connection would look like a lock service that is down. They are opened as
-// needed.
-func redisConnections(cfg *config.Config) int {
-	return cfg.Limits.MaxInFlight * 3 / 2 // reads have slots of their own
+// withFiles is a TLS configuration with authorities and a certificate, or nil for
+// connections without TLS.
+func withFiles(encrypted bool, caFile, certFile, keyFile string) (*tls.Config, error) {
+	if !encrypted {
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	return c, addFiles(c, caFile, certFile, keyFile)
 }
 
 // addFiles adds authorities and a certificate to a TLS configuration; nil has
@@ -109,26 +111,4 @@ func addFiles(into *tls.Config, caFile, certFile, keyFile string) error {
 		into.Certificates = []tls.Certificate{certificate}
 	}
 	return nil
-}
-
-// deadline bounds a call to Redis as a whole: dialling, greeting and its second
-// try each have the timeout for themselves.
-type deadline time.Duration
-
-func (d deadline) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (d deadline) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		ctx, cancel := context.WithTimeout(ctx, time.Duration(d))
-		defer cancel()
-		return next(ctx, cmd)
-	}
-}
-
-func (d deadline) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		ctx, cancel := context.WithTimeout(ctx, time.Duration(d))
-		defer cancel()
-		return next(ctx, cmds)
-	}
 }

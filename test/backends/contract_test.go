@@ -9,7 +9,7 @@ import (
 func TestTheContract(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(testing.TB) locktest.Backend{
-		"redis": openRedis, "postgres": openPostgres, "postgres behind a pooler": openPooled,
+		"redis": openRedis, "redlock": openRedlock, "redlock without a minority": openMinorityGone, "sentinel": openSentinel, "cluster": openCluster, "etcd": openEtcd, "postgres": openPostgres, "postgres behind a pooler": openPooled,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -26,12 +26,13 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	flag.Set("test.parallel", "12") // most of the time they wait for an expiry, or for a failover
 	code := m.Run()
 	testenv.Stop()
 	os.Exit(code)
 }
 
-// prefix precedes every key: the servers of a test are its own, or its prefix is.
+// callTimeout is the default of redis.timeout and etcd.timeout.
 const callTimeout = time.Second
 
 func must(t testing.TB, err error) {

@@ -182,7 +182,9 @@ func wantLeft(t testing.TB, left, ttl time.Duration, began, set, asked time.Time
 // that was set between began and now must not end early, and not be seen late.
 func (s *suite) expired(t testing.TB, key lease.Key, ttl time.Duration, began, set time.Time) {
 	t.Helper()
-	for {
+	pace := time.NewTicker(2 * time.Millisecond)
+	defer pace.Stop()
+	for ; ; <-pace.C {
 		asked := time.Now()
 		live := s.read(t, key)[0].Live()
 		switch {
@@ -192,6 +194,22 @@ func (s *suite) expired(t testing.TB, key lease.Key, ttl time.Duration, began, s
 			t.Fatalf("over %s after it was set to %s", time.Since(began), ttl)
 		case !live:
 			return
+		}
+	}
+}
+
+// takeOver takes key from a lease that ends at end, which a quorum's reading may
+// say a little early, and returns when it asked.
+func (s *suite) takeOver(t testing.TB, key lease.Key, holder lease.Holder, ttl time.Duration, end time.Time) time.Time {
+	t.Helper()
+	for {
+		asked := time.Now()
+		taken, r, err := s.Store.Take(t.Context(), key, holder, ttl)
+		if err != nil || !taken && asked.After(end.Add(slack(short))) {
+			t.Fatalf("taking what is free: %t %+v %v", taken, r, err)
+		}
+		if taken {
+			return asked
 		}
 	}
 }
