@@ -30,15 +30,20 @@ func openMinorityGone(t testing.TB) locktest.Backend {
 	return redlockOf(t, nodes)
 }
 
-func redlockOf(t testing.TB, nodes []*devstack.Redis) locktest.Backend {
+func redlockStore(t testing.TB, nodes []*devstack.Redis, prefix string) lockclient.Store {
+	t.Helper()
 	config := redlock.Config{NodeTimeout: callTimeout}
 	for _, node := range nodes {
-		config.Nodes = append(config.Nodes, lockclient.Store(redislock.New(redisClient(t, node.URL()), "")))
+		config.Nodes = append(config.Nodes, redislock.New(redisClient(t, node.URL()), prefix))
 	}
 	store, err := redlock.New(config)
 	must(t, err)
+	return store
+}
+
+func redlockOf(t testing.TB, nodes []*devstack.Redis) locktest.Backend {
 	return locktest.Backend{
-		Store:  store,
+		Store:  redlockStore(t, nodes, ""),
 		Freeze: func(t testing.TB) func() { return freeze(t, nodes[1], nodes[2], nodes[4]) },
 		Kill:   func(t testing.TB) { kill(t, nodes[1], nodes[2], nodes[4]) },
 		Forget: func(t testing.TB) {

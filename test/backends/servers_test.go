@@ -15,14 +15,19 @@ import (
 	"github.com/fencegate/fencegate/internal/testenv"
 )
 
-func openSentinel(t testing.TB) locktest.Backend {
-	s := testenv.OwnSentinels(t)
+func failoverClient(t testing.TB, s *testenv.Sentinels) *redis.Client {
 	client := redis.NewFailoverClient(&redis.FailoverOptions{
 		MasterName: s.Name, SentinelAddrs: s.Addresses,
 		DialTimeout: callTimeout, ReadTimeout: callTimeout, WriteTimeout: callTimeout,
 		ContextTimeoutEnabled: true, MaxRetries: 1,
 	})
 	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+func openSentinel(t testing.TB) locktest.Backend {
+	s := testenv.OwnSentinels(t)
+	client := failoverClient(t, s)
 	return locktest.Backend{
 		Store:  redislock.New(client, "test:"),
 		Freeze: s.FreezeAll,
@@ -31,16 +36,20 @@ func openSentinel(t testing.TB) locktest.Backend {
 	}
 }
 
-func openCluster(t testing.TB) locktest.Backend {
-	c := testenv.OwnRedisCluster(t)
+func clusterClient(t testing.TB, c *testenv.RedisCluster) *redis.ClusterClient {
 	client := redis.NewClusterClient(&redis.ClusterOptions{
 		Addrs: c.Addresses, DialTimeout: callTimeout, ReadTimeout: callTimeout, WriteTimeout: callTimeout,
 		ContextTimeoutEnabled: true,
 	})
 	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+func openCluster(t testing.TB) locktest.Backend {
+	c := testenv.OwnRedisCluster(t)
 	all := append([]*devstack.Redis{c.Replica}, c.Masters...)
 	return locktest.Backend{
-		Store:  redislock.NewCluster(client, "test:"),
+		Store:  redislock.NewCluster(clusterClient(t, c), "test:"),
 		Freeze: func(t testing.TB) func() { return freeze(t, all...) },
 		Kill:   func(t testing.TB) { kill(t, all...) },
 		Forget: func(t testing.TB) {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fencegate/fencegate/internal/devstack"
 	"github.com/fencegate/fencegate/internal/testenv"
@@ -47,19 +46,6 @@ func flush(t testing.TB, servers ...*devstack.Redis) {
 	for _, s := range servers {
 		must(t, redisClient(t, s.URL()).FlushAll(t.Context()).Err())
 	}
-}
-
-func TestOneRedis(t *testing.T) {
-	t.Parallel()
-	server := testenv.OwnRedis(t)
-	p := build(t, onRedis(server.URL()))
-	everyDay(t, p)
-	leasesLost(t, p, func(t testing.TB) { flush(t, server) })
-	leasesLost(t, p, func(t testing.TB) { must(t, server.Restart(t.Context())) }) // keeps nothing
-	leasesLost(t, p, func(t testing.TB) {
-		must(t, server.Kill())
-		must(t, server.Restart(t.Context()))
-	})
 }
 
 // A backup of yesterday, restored, names holders of yesterday.
@@ -126,19 +112,6 @@ func awaitKeys(t testing.TB, c *redis.Client, n int64) {
 	}
 }
 
-func TestSentinel(t *testing.T) {
-	t.Parallel()
-	s := testenv.OwnSentinels(t)
-	p := build(t, onSentinel(s))
-	everyDay(t, p)
-	leasesLost(t, p, func(t testing.TB) { flush(t, s.Master) })
-	leasesKept(t, p, func(t testing.TB) {
-		// The lease of leasesKept is on the replica before its master goes.
-		awaitKeys(t, redisClient(t, s.Replica.URL()), redisClient(t, s.Master.URL()).DBSize(t.Context()).Val())
-		must(t, s.Master.Kill())
-	})
-}
-
 // A master that was frozen, was replaced meanwhile and wakes up still calls itself
 // one: nothing may be read or taken there that holds.
 func TestAMasterThatWasFrozenAndReplaced(t *testing.T) {
@@ -156,59 +129,23 @@ func TestAMasterThatWasFrozenAndReplaced(t *testing.T) {
 	wantOvertaken(t, p, sku, old, 300000)
 }
 
-func TestCluster(t *testing.T) {
-	t.Parallel()
-	c := testenv.OwnRedisCluster(t)
-	p := build(t, onCluster(c))
-	everyDay(t, p)
-	leasesLost(t, p, func(t testing.TB) { flush(t, c.Masters...) })
-	for i := range 3 { // one of them is on the first master's slots, most likely
-		leasesKept(t, p, func(t testing.TB) {
-			if i == 1 {
-				failOver(t, c)
-			}
-		})
-	}
-}
-
 // failOver makes the replica a master, and its master a replica.
 func failOver(t testing.TB, c *testenv.RedisCluster) {
 	t.Helper()
 	replica := redisClient(t, c.Replica.URL())
 	must(t, replica.ClusterFailover(t.Context()).Err())
+	awaitRole(t, replica, "master")
+}
+
+func awaitRole(t testing.TB, c *redis.Client, want string) {
+	t.Helper()
 	for began := time.Now(); ; {
-		role, err := replica.Do(t.Context(), "ROLE").Slice()
-		if err == nil && role[0] == "master" {
+		role, err := c.Do(t.Context(), "ROLE").Slice()
+		if err == nil && role[0] == want {
 			return
 		}
 		if time.Since(began) > patience {
-			t.Fatalf("the replica is %v: %v", role, err)
+			t.Fatalf("it is %v, want %s: %v", role, want, err)
 		}
 	}
-}
-
-func TestRedlock(t *testing.T) {
-	t.Parallel()
-	nodes := five(t)
-	p := build(t, onRedlock(nodes))
-	everyDay(t, p)
-	leasesLost(t, p, func(t testing.TB) { flush(t, nodes...) })
-	leasesLost(t, p, func(t testing.TB) { flush(t, nodes[:3]...) }) // two votes are left of five
-	leasesKept(t, p, func(t testing.TB) { flush(t, nodes[4]); must(t, nodes[1].Kill()) })
-	leasesKept(t, p, func(t testing.TB) { must(t, nodes[2].Pause()) })
-	must(t, nodes[2].Resume())
-}
-
-func TestEtcd(t *testing.T) {
-	t.Parallel()
-	members := testenv.OwnEtcd(t)
-	p := build(t, onEtcd(members))
-	everyDay(t, p)
-	leasesLost(t, p, func(t testing.TB) {
-		_, err := etcdClient(t, members).Delete(t.Context(), "fencegate/", clientv3.WithPrefix())
-		must(t, err)
-	})
-	leasesKept(t, p, func(t testing.TB) { must(t, members[0].Kill()) })
-	must(t, members[0].Restart(t.Context()))
-	leasesKept(t, p, func(t testing.TB) { must(t, members[1].Kill()) })
 }
