@@ -75,7 +75,7 @@ func openEtcd(cfg *config.Config) (*lockService, error) {
 
 // etcdKeepAlive is how often an idle connection is tried; etcd drops those who do
 // so more often than every 5 s.
-const etcdKeepAlive = 10 * time.Second
+const etcdKeepAlive = 6 * time.Second
 
 // withFiles is a TLS configuration with authorities and a certificate, or nil for
 // connections without TLS.

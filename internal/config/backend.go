@@ -121,6 +121,7 @@ func (c *Config) checkRedlock(r *report) {
 		r.reject("redis.redlock", "needs %d to %d servers in urls or url_files, and has %d", fewestNodes, mostNodes, n)
 		return
 	}
+	met := map[string]int{}
 	for i, u := range urls {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		if r.bad[at] {
@@ -128,9 +129,16 @@ func (c *Config) checkRedlock(r *report) {
 		}
 		if err := redisFault(u.Reveal()); err != nil {
 			r.reject(at, "the URL %v", err)
-		} else if first := slices.Index(urls, u); first < i {
+			continue
+		}
+		options, err := redis.ParseURL(u.Reveal()) // its defaults filled in
+		if err != nil {
+			continue // redisFault would have said so
+		}
+		if first, twice := met[options.Addr]; twice {
 			r.reject(at, "is the same server as number %d; it would have two votes", first)
 		}
+		met[options.Addr] = i
 	}
 }
 

@@ -67,7 +67,7 @@ func TestAMistakeAboutTheLockServiceIsReportedWhereItStands(t *testing.T) {
 			[]string{"gateway.yaml:4:31: redis.cluster.addresses[0]: must be host:port"}},
 		{"a server twice", on("redis_cluster", "redis: {cluster: {addresses: [\"a:1\", \"a:1\"]}}\n"),
 			[]string{"gateway.yaml:4:38: redis.cluster.addresses[1]: is the same as number 0"}},
-		{"two votes of three", on("redlock", "redis: {redlock: {urls: [\"redis://a\", \"redis://b\", \"redis://a\"]}}\n"),
+		{"two votes of three", on("redlock", "redis: {redlock: {urls: [\"redis://a\", \"redis://b\", \"redis://:x@a:6379/2\"]}}\n"),
 			[]string{"gateway.yaml:4:52: redis.redlock.urls[2]: is the same server as number 0; it would have two votes"}},
 		{"two servers", on("redlock", "redis: {redlock: {urls: [\"redis://a\", \"redis://b\"]}}\n"),
 			[]string{"gateway.yaml:4:9: redis.redlock: needs 3 to 15 servers in urls or url_files, and has 2"}},
