@@ -16,6 +16,7 @@ import (
 	"github.com/fencegate/fencegate/internal/audit"
 	"github.com/fencegate/fencegate/internal/catalog"
 	"github.com/fencegate/fencegate/internal/fence"
+	"github.com/fencegate/fencegate/internal/lease"
 	"github.com/fencegate/fencegate/internal/lockclient"
 	"github.com/fencegate/fencegate/internal/pooled"
 )
@@ -54,10 +55,11 @@ type Terms struct {
 	Lifetime          time.Duration // from the grant to the last renewal's end
 }
 
-// Gate is safe for concurrent use and keeps nothing between calls: any number
-// of gateways on one database behave as one.
+// Gate is safe for concurrent use and keeps nothing that decides between calls:
+// any number of gateways on one database behave as one.
 type Gate struct {
 	Config
+	turns *turns
 }
 
 // New checks cfg and returns its gate.
@@ -69,5 +71,5 @@ func New(cfg Config) (*Gate, error) {
 	if t.Min < time.Millisecond || t.Min > t.Default || t.Default > t.Max || t.Max > t.Lifetime {
 		return nil, errors.New("gate: lease terms must rise from min over default and max to lifetime")
 	}
-	return &Gate{Config: cfg}, nil
+	return &Gate{Config: cfg, turns: &turns{keys: map[lease.Key]*line{}}}, nil
 }
