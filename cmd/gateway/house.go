@@ -21,6 +21,7 @@ import (
 	"github.com/fencegate/fencegate/internal/config"
 	"github.com/fencegate/fencegate/internal/fence"
 	"github.com/fencegate/fencegate/internal/gate"
+	"github.com/fencegate/fencegate/internal/lockclient"
 	"github.com/fencegate/fencegate/internal/proxy"
 )
 
@@ -98,16 +99,16 @@ func (h *house) wire(ctx context.Context, cfg *config.Config) (_ http.Handler, e
 	if cfg.Database.ReloadOnNotify {
 		h.notified = &notified{config: h.pools.marks.Config().ConnConfig, tables: h.tables, log: h.log}
 	}
-	h.audit = audit.NewWriter(h.pools.single(h.pools.audit), instanceName())
+	h.audit = audit.NewWriter(h.pools.single(h.pools.audit), instanceName(), cfg.Audit.KeepRefusals)
+	if err = h.audit.Keep(); err != nil {
+		return nil, err
+	}
 	h.gate, err = gate.New(gate.Config{
 		Writes: h.pools.writes, Reads: h.pools.reads, Pooled: h.pools.pooled, Tables: h.tables,
 		Store: h.locks.store, Marks: fence.New(h.pools.single(h.pools.marks)),
 		Audit: h.audit, Records: audit.NewReader(h.pools.single(h.pools.reads)),
-		Log: h.log,
-		Terms: gate.Terms{
-			Min: cfg.Leases.MinTTL, Default: cfg.Leases.DefaultTTL, Max: cfg.Leases.MaxTTL,
-			Lifetime: cfg.Leases.MaxLifetime,
-		},
+		Log:   h.log,
+		Terms: leaseTerms(cfg.Leases), Namespaces: namespaces(cfg.Leases.Namespaces),
 		KeepAnswers: cfg.Limits.KeepIdempotencyKeys,
 
 		Lenient:   cfg.Leases.Check == config.CheckLenient,
@@ -163,6 +164,7 @@ func (h *house) run(ctx context.Context) error {
 	writing, stopWriting := context.WithCancel(context.WithoutCancel(ctx))
 	var writer errgroup.Group
 	writer.Go(func() error { return h.audit.Run(writing) })
+	writer.Go(func() error { return h.audit.Retain(writing, h.log) })
 	writer.Go(func() error { return h.gate.ForgetAnswers(writing) })
 	if h.locks.run != nil {
 		writer.Go(func() error { return h.locks.run(writing) })
@@ -177,6 +179,9 @@ func (h *house) run(ctx context.Context) error {
 	h.log.Info("serving", "address", h.public.Addr().String(), "admin", h.adminAddress(), "version", buildVersion())
 	serving.Go(func() error { return h.shutDown(ctx) })
 	serving.Go(func() error { return h.reload(ctx) })
+	if store, ok := h.locks.store.(lockclient.Watcher); ok {
+		serving.Go(func() error { return store.Watch(ctx, h.gate.Freed) })
+	}
 	if h.notified != nil {
 		serving.Go(func() error { return h.notified.Run(ctx) })
 	}
@@ -213,6 +218,7 @@ func (h *house) shutDown(ctx context.Context) error {
 	<-ctx.Done()
 	h.log.Info("stopping: finishing what is in flight", "grace", h.grace.String())
 	h.probes.Drain()
+	h.gate.StopWaiting()
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.grace)
 	defer cancel()
 	for _, l := range h.listeners() {

@@ -39,6 +39,8 @@ type Config struct {
 	Leases Leases `yaml:"leases"`
 	// Limits bounds what requests may ask for.
 	Limits Limits `yaml:"limits"`
+	// Audit says what is kept of refusals.
+	Audit Audit `yaml:"audit"`
 	// Log says what is logged and how.
 	Log Log `yaml:"log"`
 	// Schemas are the schemas a request may name; the first is the one used
@@ -111,6 +113,22 @@ type Leases struct {
 	// ServiceDown is what a write meets while the lock service is unreachable.
 	// Default ServiceDownRefuse.
 	ServiceDown ServiceDown `yaml:"lock_service_down"`
+	// Namespaces are families of lock keys with bounds of their own. Default none;
+	// each prefix once.
+	Namespaces []Namespace `yaml:"namespaces,omitempty"`
+}
+
+// Namespace bounds the leases of a family of lock keys. Of several that a key
+// belongs to, the one with the longest prefix counts. What it leaves out is as in
+// Leases.
+type Namespace struct {
+	// Prefix is what its lock keys begin with. No default; 1 to 512 bytes.
+	Prefix string `yaml:"prefix"`
+	// DefaultTTL, MinTTL, MaxTTL and MaxLifetime are as in Leases.
+	DefaultTTL  time.Duration `yaml:"default_ttl"`
+	MinTTL      time.Duration `yaml:"min_ttl"`
+	MaxTTL      time.Duration `yaml:"max_ttl"`
+	MaxLifetime time.Duration `yaml:"max_lifetime"`
 }
 
 // LeaseCheck is whether a write needs its lease to be alive. The zero value is
@@ -162,6 +180,13 @@ type Limits struct {
 	KeepIdempotencyKeys time.Duration `yaml:"keep_idempotency_keys"`
 }
 
+// Audit says what is kept of refusals.
+type Audit struct {
+	// KeepRefusals is how long a refusal is on record at least; whole weeks are
+	// dropped. Default 2160h, 90 days; 24h to 87600h.
+	KeepRefusals time.Duration `yaml:"keep_refusals"`
+}
+
 // Log says what is logged and how.
 type Log struct {
 	// Level is the least level logged: debug, info, warn or error. Default
@@ -208,6 +233,7 @@ func defaults() *Config {
 
 			KeepIdempotencyKeys: 24 * time.Hour,
 		},
-		Log: Log{Level: "info", Format: "json"},
+		Audit: Audit{KeepRefusals: 90 * 24 * time.Hour},
+		Log:   Log{Level: "info", Format: "json"},
 	}
 }

@@ -7,6 +7,8 @@ const (
 	// which PostgreSQL takes for no timeout at all.
 	shortest = time.Millisecond
 	longest  = 24 * time.Hour
+	// longestKept is ten years.
+	longestKept = 10 * 365 * 24 * time.Hour
 	// shortestTTL leaves a worker time for a round trip before its lease ends.
 	shortestTTL = 100 * time.Millisecond
 	// longestPrefix bounds what each key of the lock service costs.
@@ -27,16 +29,15 @@ func (c *Config) checkRanges(r *report) {
 		{"database.connect_timeout", c.Database.ConnectTimeout},
 		{"redis.timeout", c.Redis.Timeout},
 		{"etcd.timeout", c.Etcd.Timeout},
-		{"leases.default_ttl", c.Leases.DefaultTTL},
-		{"leases.max_ttl", c.Leases.MaxTTL},
-		{"leases.max_lifetime", c.Leases.MaxLifetime},
 		{"limits.request_timeout", c.Limits.RequestTimeout},
 		{"limits.shutdown_grace", c.Limits.ShutdownGrace},
 		{"limits.keep_idempotency_keys", c.Limits.KeepIdempotencyKeys},
 	} {
 		s.check(r, shortest)
 	}
-	span{"leases.min_ttl", c.Leases.MinTTL}.check(r, shortestTTL)
+	checkTerms("leases", c.Leases.MinTTL, c.Leases.DefaultTTL, c.Leases.MaxTTL, c.Leases.MaxLifetime, r)
+	c.checkNamespaces(r)
+	span{"audit.keep_refusals", c.Audit.KeepRefusals}.within(r, longest, longestKept)
 	for path, prefix := range map[string]string{"redis.key_prefix": c.Redis.KeyPrefix, "etcd.key_prefix": c.Etcd.KeyPrefix} {
 		if len(prefix) > longestPrefix {
 			r.reject(path, "is longer than %d bytes", longestPrefix)
@@ -44,9 +45,11 @@ func (c *Config) checkRanges(r *report) {
 	}
 }
 
-func (s span) check(r *report, low time.Duration) {
-	if s.value < low || s.value > longest {
-		r.reject(s.path, "is %s; must be %s to %s", brief(s.value), brief(low), brief(longest))
+func (s span) check(r *report, low time.Duration) { s.within(r, low, longest) }
+
+func (s span) within(r *report, low, high time.Duration) {
+	if s.value < low || s.value > high {
+		r.reject(s.path, "is %s; must be %s to %s", brief(s.value), brief(low), brief(high))
 	}
 }
 
@@ -86,16 +89,6 @@ func (c *Config) checkOrder(r *report) {
 	for _, pair := range [][2]span{{lock, statement}, {statement, request}} {
 		if a, b := pair[0], pair[1]; a.value >= b.value {
 			r.rejectOrder([]string{a.path, b.path}, "%s", a.against("less than", b))
-		}
-	}
-
-	lowest := span{"leases.min_ttl", c.Leases.MinTTL}
-	usual := span{"leases.default_ttl", c.Leases.DefaultTTL}
-	highest := span{"leases.max_ttl", c.Leases.MaxTTL}
-	life := span{"leases.max_lifetime", c.Leases.MaxLifetime}
-	for _, pair := range [][2]span{{lowest, usual}, {usual, highest}, {highest, life}} {
-		if a, b := pair[0], pair[1]; a.value > b.value {
-			r.rejectOrder([]string{a.path, b.path}, "%s", a.against("at most", b))
 		}
 	}
 }

@@ -49,7 +49,7 @@ func newWorld(t *testing.T) *world {
 // gate returns a gate that records; options change its configuration.
 func (w *world) gate(t *testing.T, options ...func(*Config)) *Gate {
 	t.Helper()
-	writer := audit.NewWriter(w.pool, t.Name())
+	writer := audit.NewWriter(w.pool, t.Name(), 24*time.Hour)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { writer.Run(ctx); close(ended) }()
@@ -85,11 +85,11 @@ func (w *world) mutate(t *testing.T, function, rule, instead string) {
 
 func (w *world) grant(t *testing.T, g *Gate, key lease.Key) lease.Claim {
 	t.Helper()
-	granted, err := g.Acquire(t.Context(), key, 0, fence.Grantee{Client: "test", Principal: "test"})
+	granted, err := g.Acquire(t.Context(), Acquisition{Keys: []lease.Key{key}, To: fence.Grantee{Client: "test", Principal: "test"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return granted.Claim
+	return granted.Leases[0].Claim
 }
 
 // expire ends a holder's lease as its TTL would.

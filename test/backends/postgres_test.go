@@ -7,6 +7,7 @@ import (
 
 	"github.com/fencegate/fencegate/internal/devstack"
 	"github.com/fencegate/fencegate/internal/lease"
+	"github.com/fencegate/fencegate/internal/lockclient"
 	"github.com/fencegate/fencegate/internal/lockclient/pglock"
 	"github.com/fencegate/fencegate/internal/testenv"
 )
@@ -94,5 +95,42 @@ func TestATakeOfAHeldKeyWritesNothing(t *testing.T) {
 	}
 	if after := version(); after != before {
 		t.Errorf("the row was %s and is %s", before, after)
+	}
+}
+
+// Two takes of one free key at the same time, held up where they meet: the one that
+// comes second finds the first one's lease, and not the key as it was.
+func TestASecondTakeWaitsForTheFirstAndFindsIt(t *testing.T) {
+	t.Parallel()
+	pool := pgxPool(t, testenv.Postgres(t).URL)
+	store := pglock.New(pool)
+	for name, before := range map[string]string{
+		"a key never taken": `SELECT`,
+		"a lease that ended": `INSERT INTO fencegate.leases (lock_key, holder, ends_at)
+			VALUES ('a lease that ended', 'late', clock_timestamp() - interval '1 second')`,
+	} {
+		_, err := pool.Exec(t.Context(), before)
+		must(t, err)
+		tx, err := pool.Begin(t.Context())
+		must(t, err)
+		var pid int
+		must(t, tx.QueryRow(t.Context(), `SELECT pg_backend_pid() FROM fencegate.take_lease($1, 'first', 60000)`, name).Scan(&pid))
+		type outcome struct {
+			taken bool
+			r     lockclient.Reading
+			err   error
+		}
+		second := make(chan outcome, 1)
+		go func() {
+			taken, r, err := store.Take(t.Context(), lease.Key(name), "second", time.Minute)
+			second <- outcome{taken, r, err}
+		}()
+		for waiting := 0; waiting == 0; {
+			must(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid))`, pid).Scan(&waiting))
+		}
+		must(t, tx.Commit(t.Context()))
+		if o := <-second; o.err != nil || o.taken || !o.r.HeldBy("first") {
+			t.Errorf("%s: %+v", name, o)
+		}
 	}
 }

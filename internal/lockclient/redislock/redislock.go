@@ -42,12 +42,15 @@ var (
 
 // Store keeps leases under one key prefix. It implements lockclient.Store.
 type Store struct {
-	client redis.Cmdable
+	client redis.UniversalClient
 	prefix string
 	groups func(names []string) [][]int // which names one transaction can read
 }
 
-var _ lockclient.Store = (*Store)(nil)
+var (
+	_ lockclient.Store   = (*Store)(nil)
+	_ lockclient.Watcher = (*Store)(nil)
+)
 
 // New returns a store over client, which leads to one server or, as a failover
 // client, to a Sentinel's master. Every Redis key gets prefix. The caller closes
@@ -143,12 +146,32 @@ func (s *Store) Extend(ctx context.Context, key lease.Key, holder lease.Holder, 
 
 // Drop implements lockclient.Store.
 func (s *Store) Drop(ctx context.Context, key lease.Key, holder lease.Holder) (bool, error) {
-	n, err := dropScript.Run(ctx, s.client, []string{s.name(key)}, string(holder)).Int()
+	n, err := dropScript.Run(ctx, s.client, []string{s.name(key)}, string(holder), s.channel()).Int()
 	if err != nil {
 		return false, unavailable("dropping", key, err)
 	}
 	return n == 1, nil
 }
+
+// Watch implements lockclient.Watcher. The connection it listens on is made anew
+// whenever it is lost; what was published meanwhile is not heard.
+func (s *Store) Watch(ctx context.Context, dropped func(lease.Key)) error {
+	listening := s.client.Subscribe(ctx, s.channel())
+	defer listening.Close()
+	messages := listening.Channel()
+	for {
+		select {
+		case m := <-messages:
+			dropped(lease.Key(strings.TrimPrefix(m.Payload, s.prefix)))
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// channel is where drops are published: no lock key is written like it, since a
+// key has no control characters.
+func (s *Store) channel() string { return s.prefix + "\n" + "dropped" }
 
 func (s *Store) name(key lease.Key) string { return s.prefix + string(key) }
 
