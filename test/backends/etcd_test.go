@@ -1,11 +1,15 @@
 package backends_test
 
 import (
+	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 
 	"github.com/fencegate/fencegate/internal/lease"
 	"github.com/fencegate/fencegate/internal/lockclient"
@@ -95,6 +99,47 @@ func TestEtcdClearsAwayWhatNobodyDropped(t *testing.T) {
 			t.Fatalf("%d keys and %d leases are left", len(found.Kvs), len(leases.Leases))
 		}
 	}
+}
+
+// A renewal that is held up on its way until its lease has ended is none: somebody
+// may have seen that the key was free.
+func TestARenewalThatComesTooLateRevivesNothing(t *testing.T) {
+	t.Parallel()
+	members := testenv.OwnEtcd(t)
+	observer := etcdlock.New(etcdlock.Config{Client: etcdClient(t, members), Timeout: callTimeout})
+	var once sync.Once
+	holdUp := func(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+		if change, ok := request.(*etcdserverpb.TxnRequest); ok && len(change.Compare) > 0 {
+			if key := lease.Key(change.Compare[0].Key); key == "late" {
+				once.Do(func() { awaitFree(t, observer, key) })
+			}
+		}
+		return invoke(ctx, method, request, reply, conn, options...)
+	}
+	slow := etcdlock.New(etcdlock.Config{Client: etcdClient(t, members, grpc.WithChainUnaryInterceptor(holdUp)), Timeout: patience})
+	for key, want := range map[lease.Key]bool{"late": false, "in time": true} {
+		taken, _, err := observer.Take(t.Context(), key, "me", time.Second)
+		if err != nil || !taken {
+			t.Fatalf("taking: %t %v", taken, err)
+		}
+		if extended, err := slow.Extend(t.Context(), key, "me", time.Minute); err != nil || extended != want {
+			t.Errorf("extending %s: %t %v, want %t", key, extended, err, want)
+		}
+		readings, err := observer.Read(t.Context(), key)
+		must(t, err)
+		if readings[0].HeldBy("me") != want {
+			t.Errorf("%s is %+v", key, readings[0])
+		}
+	}
+}
+
+func awaitFree(t testing.TB, store lockclient.Store, key lease.Key) {
+	for began := time.Now(); time.Since(began) < patience; {
+		if readings, err := store.Read(t.Context(), key); err == nil && !readings[0].Live() {
+			return
+		}
+	}
+	t.Errorf("%s is not free", key)
 }
 
 // What a person wrote there is nobody's lease, and is taken over.

@@ -7,6 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 
 	"github.com/fencegate/fencegate/internal/devstack"
 	"github.com/fencegate/fencegate/internal/lockclient/etcdlock"
@@ -61,13 +62,13 @@ func openCluster(t testing.TB) locktest.Backend {
 	}
 }
 
-func etcdClient(t testing.TB, members []*devstack.Etcd) *clientv3.Client {
+func etcdClient(t testing.TB, members []*devstack.Etcd, options ...grpc.DialOption) *clientv3.Client {
 	t.Helper()
 	var endpoints []string
 	for _, m := range members {
 		endpoints = append(endpoints, m.Endpoint())
 	}
-	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, DialTimeout: callTimeout, Logger: zap.NewNop()})
+	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, DialTimeout: callTimeout, DialOptions: options, Logger: zap.NewNop()})
 	must(t, err)
 	t.Cleanup(func() { client.Close() })
 	return client
