@@ -138,8 +138,40 @@ func (l *Lease) confirm(ctx context.Context) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.wire, l.headers, l.life = g.Key, g.headers(), g.lifetime()
 	l.granted, l.trust, l.again = sent, l.terms.trust(sent, g), g.renewAfter()
 	return nil
+}
+
+// Resume returns the lease of a lock that another process of one's own has
+// acquired and handed on, such as `gateway lease run`, after one renewal, for
+// which TTL should say the same as there. If that process goes on renewing, this
+// one need not: see WithoutWatchdog. Errors: ErrLost, ErrUnavailable, ErrRefused.
+func (c *Client) Resume(ctx context.Context, key, holder string, token int64, options ...Option) (*Lease, error) {
+	t, err := c.terms(key, options)
+	if err != nil {
+		return nil, err
+	}
+	l := c.newLease(ctx, t, c.clock.now(), grant{Key: key, Holder: holder, token: token, TTLMS: c.timeout.Milliseconds(),
+		Headers: map[string]string{keyHeader: key, holderHeader: holder, tokenHeader: strconv.FormatInt(token, 10)}})
+	err = l.confirm(ctx)
+	if err == nil {
+		err = l.begin()
+	}
+	if err != nil {
+		l.abandon()
+		return nil, err
+	}
+	return l, nil
+}
+
+// abandon lets go of a lease that is not given back.
+func (l *Lease) abandon() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended == nil {
+		l.end(ErrReleased)
+	}
 }
 
 // again returns how long to wait before the lock is asked for again, if at all.

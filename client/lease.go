@@ -100,6 +100,19 @@ func (l *Lease) Left() time.Duration {
 	return max(0, l.trust.left(l.client.clock.now()))
 }
 
+// Grace returns how much of the margin is left: the time to stop in once trust
+// has ended. It is 0 when the lease itself is over, or the gateway has refused it.
+func (l *Lease) Grace() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.told {
+		return 0
+	}
+	over := l.trust
+	over.margin = 0
+	return max(0, min(l.trust.margin, over.left(l.client.clock.now())))
+}
+
 // OnLost has f called once if the lease is lost, or at once if it is lost
 // already, in a goroutine of its own: to mark work for review, for instance. A
 // release is no loss.
