@@ -92,7 +92,11 @@ func (l *Lease) askToRenew(ctx context.Context, limit time.Duration) (grant, err
 	if err != nil {
 		return grant{}, err
 	}
-	return l.client.grant(ctx, request{method: http.MethodPost, path: "v1/leases/renew", body: body}, limit)
+	grants, err := l.client.grants(ctx, request{method: http.MethodPost, path: "v1/leases/renew", body: body}, limit, 0)
+	if err != nil {
+		return grant{}, err
+	}
+	return grants[0], nil
 }
 
 // renewed takes over what a renewal that was sent at the given moment brought.

@@ -177,9 +177,9 @@ func (l *Lease) end(err error) {
 
 // newLease makes a lease of a grant whose request was sent at the given moment.
 // Nothing watches it yet: see begin.
-func (c *Client) newLease(ctx context.Context, t terms, sent reading, g grant) *Lease {
+func (c *Client) newLease(ctx context.Context, key string, t terms, sent reading, g grant) *Lease {
 	l := &Lease{
-		client: c, key: t.key, wire: g.Key, holder: g.Holder, token: g.token, headers: g.headers(), terms: t,
+		client: c, key: key, wire: g.Key, holder: g.Holder, token: g.token, headers: g.headers(), terms: t,
 		granted: sent, life: g.lifetime(), watching: make(chan struct{}),
 		trust: t.trust(sent, g), again: g.renewAfter(),
 	}
