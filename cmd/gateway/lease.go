@@ -26,6 +26,7 @@ const (
 	envKey    = "FENCE_KEY"
 	envHolder = "FENCE_HOLDER"
 	envToken  = "FENCE_TOKEN"
+	envLocks  = "FENCE_LOCKS" // JSON, as a transaction takes them
 )
 
 const defaultURL = "http://127.0.0.1:8080"
@@ -33,13 +34,13 @@ const defaultURL = "http://127.0.0.1:8080"
 func newLease() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lease",
-		Short: "Take, keep and give back locks; run a command under one",
+		Short: "Take, keep and give back locks; run a command under them; see and revoke them",
 		Long: "Talks to a running gateway: --url, or FENCE_URL, or " + defaultURL + ".\n\n" +
 			"Exit codes: 64 wrong usage, or refused by the gateway; 69 no gateway; 75 the lock is\n" +
 			"held by somebody else; 76 the lease is lost.",
 		Args: cobra.NoArgs,
 	}
-	cmd.AddCommand(newLeaseRun(), newLeaseAcquire(), newLeaseRenew(), newLeaseRelease())
+	cmd.AddCommand(newLeaseRun(), newLeaseAcquire(), newLeaseRenew(), newLeaseRelease(), newLeaseList(), newLeaseRevoke())
 	for _, each := range append(cmd.Commands(), cmd) {
 		each.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{exitUsage, err} })
 	}
@@ -58,14 +59,15 @@ func usage(check cobra.PositionalArgs) cobra.PositionalArgs {
 
 // taking is how a lock is to be taken.
 type taking struct {
-	url, key, client, busy string
-	ttl, wait              time.Duration
+	url, client, busy string
+	keys              []string
+	ttl, wait         time.Duration
 }
 
 func (t *taking) flags(cmd *cobra.Command) {
 	host, _ := os.Hostname() // "" is a name, too
 	addURL(cmd, &t.url)
-	cmd.Flags().StringVar(&t.key, "key", "", "lock `key`")
+	cmd.Flags().StringArrayVar(&t.keys, "key", nil, "lock `key`; given more than once, all are taken or none")
 	cmd.Flags().StringVar(&t.client, "client", host, "`name` for the gateway's records; it proves nothing")
 	cmd.Flags().DurationVar(&t.ttl, "ttl", 30*time.Second, "length of the lease")
 	cmd.Flags().DurationVar(&t.wait, "wait", 10*time.Second, "how long to wait for a lock that is held, with --if-busy wait")
@@ -79,7 +81,7 @@ func addURL(cmd *cobra.Command, url *string) {
 // options returns what the SDK is asked, with more.
 func (t taking) options(more ...client.Option) ([]client.Option, error) {
 	switch {
-	case t.key == "":
+	case len(t.keys) == 0:
 		return nil, errors.New("--key is needed")
 	case t.ttl < time.Millisecond:
 		return nil, errors.New("--ttl is at least 1ms")
@@ -98,13 +100,16 @@ func (t taking) options(more ...client.Option) ([]client.Option, error) {
 func (t taking) exit(err error) error {
 	switch {
 	case errors.Is(err, client.ErrHeld) && t.busy == "skip":
-		fmt.Fprintf(os.Stderr, "gateway: %q is held by somebody else, skipped\n", t.key)
+		fmt.Fprintf(os.Stderr, "gateway: %s held by somebody else, skipped\n", t)
 		return nil
 	case errors.Is(err, client.ErrHeld):
-		return &exitError{exitBusy, fmt.Errorf("%q is held by somebody else: %w", t.key, err)}
+		return &exitError{exitBusy, fmt.Errorf("%s held by somebody else: %w", t, err)}
 	}
 	return exitOf(err)
 }
+
+// String names the locks.
+func (t taking) String() string { return fmt.Sprintf("%q", t.keys) }
 
 func exitOf(err error) error {
 	switch {

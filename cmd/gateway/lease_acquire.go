@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -24,6 +25,9 @@ func newLeaseAcquire() *cobra.Command {
 		Args: usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			options, err := t.options(client.WithoutWatchdog())
+			if err == nil && len(t.keys) > 1 {
+				err = errors.New("acquire takes one --key; run takes several")
+			}
 			if err != nil {
 				return &exitError{exitUsage, err}
 			}
@@ -31,7 +35,7 @@ func newLeaseAcquire() *cobra.Command {
 			if err != nil {
 				return &exitError{exitUsage, err}
 			}
-			lease, err := gateway.Acquire(cmd.Context(), t.key, options...)
+			lease, err := gateway.Acquire(cmd.Context(), t.keys[0], options...)
 			if err != nil {
 				return t.exit(err)
 			}

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -19,8 +21,10 @@ func newLeaseRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run --key KEY [flags] -- COMMAND [ARGUMENT...]",
 		Short: "Run a command while holding a lock",
-		Long: "Takes the lock, runs the command in a process group of its own with FENCE_URL, FENCE_KEY,\n" +
-			"FENCE_HOLDER and FENCE_TOKEN in its environment, renews, and gives the lock back at its end.\n" +
+		Long: "Takes the lock, or all of several, runs the command in a process group of its own, renews,\n" +
+			"and gives the locks back at its end. In the command's environment are FENCE_URL, FENCE_KEY,\n" +
+			"FENCE_HOLDER and FENCE_TOKEN of the first lock, and FENCE_LOCKS: all of them, as the member\n" +
+			"locks of a transaction takes them.\n" +
 			"When the lease is lost, or can't be renewed, the group gets SIGTERM and, before the lease's\n" +
 			"time is over, SIGKILL. SIGINT, SIGTERM and SIGHUP are passed on to the group.\n\n" +
 			"Exit code: the command's own, 128 and the signal's number if one ended it; 76 if the lease\n" +
@@ -61,62 +65,55 @@ func (r leaseRun) run(ctx context.Context, args []string) error {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
-	lease, err := r.acquire(ctx, gateway, signals, options)
-	if err != nil {
+	leases, err := r.acquire(ctx, gateway, signals, options)
+	if err != nil || leases == nil { // skipped
 		return err
 	}
-	if lease == nil {
-		return nil // skipped
-	}
-	return r.hold(lease, args, signals)
+	return r.hold(leases, args, signals)
 }
 
-// acquire takes the lock; the first signal ends the waiting for it. The lease
-// itself outlives signals: they are the command's to act on.
-func (r leaseRun) acquire(ctx context.Context, gateway *client.Client, signals <-chan os.Signal, options []client.Option) (*client.Lease, error) {
+// acquire takes the locks; the first signal ends the waiting for them. The leases
+// themselves outlive signals: they are the command's to act on.
+func (r leaseRun) acquire(ctx context.Context, gateway *client.Client, signals <-chan os.Signal, options []client.Option) ([]*client.Lease, error) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	taken, watched := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(watched)
 		select {
 		case s := <-signals:
-			cancel(&exitError{128 + int(s.(syscall.Signal)), fmt.Errorf("%s while waiting for %q", s, r.key)})
+			cancel(&exitError{128 + int(s.(syscall.Signal)), fmt.Errorf("%s while waiting for %s", s, r)})
 		case <-taken:
 		}
 	}()
-	lease, err := gateway.Acquire(ctx, r.key, options...)
+	leases, err := gateway.AcquireAll(ctx, r.keys, options...)
 	close(taken)
 	<-watched
 	if ended := context.Cause(ctx); ended != nil {
-		if lease != nil {
-			_, _ = lease.Release(ctx)
-		}
+		_, _ = giveBack(ctx, leases)
 		return nil, ended
 	}
-	return lease, r.exit(err)
+	return leases, r.exit(err)
 }
 
-// hold runs the command to its end, or to that of the lease, and gives the lock
+// hold runs the command to its end, or to that of a lease, and gives the locks
 // back.
-func (r leaseRun) hold(lease *client.Lease, args []string, signals <-chan os.Signal) error {
-	g, err := startGroup(args, append(os.Environ(), r.environment(lease)...))
+func (r leaseRun) hold(leases []*client.Lease, args []string, signals <-chan os.Signal) error {
+	g, err := startGroup(args, append(os.Environ(), r.environment(leases)...))
 	if err != nil {
-		_, _ = lease.Release(context.Background())
+		_, _ = giveBack(context.Background(), leases)
 		return err
 	}
-	lost := r.attend(g, lease, signals)
-	// Lost, it is there for minutes at most, and maybe nobody answers.
+	lost := r.attend(g, leases, signals)
 	patience := 5 * time.Second
-	if lost {
+	if lost != nil { // what is left of it runs out, and maybe nobody answers
 		patience = time.Second
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	why := lease.Err()
-	ours, err := lease.Release(ctx)
+	ours, err := giveBack(ctx, leases)
 	switch {
-	case lost:
-		return &exitError{exitLost, why}
+	case lost != nil:
+		return &exitError{exitLost, lost}
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "gateway:", err) // it runs out by itself
 	case !ours:
@@ -128,25 +125,52 @@ func (r leaseRun) hold(lease *client.Lease, args []string, signals <-chan os.Sig
 	return &exitError{g.code(), errSaid}
 }
 
-func (r leaseRun) environment(lease *client.Lease) []string {
-	h := lease.Headers()
+// giveBack releases the leases, and returns whether all were still held.
+func giveBack(ctx context.Context, leases []*client.Lease) (ours bool, err error) {
+	ours = true
+	for _, l := range leases {
+		held, failed := l.Release(ctx)
+		ours, err = ours && held, errors.Join(err, failed)
+	}
+	return ours, err
+}
+
+// environment hands the leases on: the first by its parts, all as a transaction
+// takes them.
+func (r leaseRun) environment(leases []*client.Lease) []string {
+	type lock struct {
+		Key    string `json:"key"`
+		Holder string `json:"holder"`
+		Token  string `json:"token"`
+	}
+	var all []lock
+	for _, l := range leases {
+		h := l.Headers()
+		all = append(all, lock{h.Get("Lock-Key"), h.Get("Lock-Holder"), h.Get("Fencing-Token")})
+	}
+	locks, _ := json.Marshal(all) // strings always marshal
 	return []string{
-		envURL + "=" + r.url, envKey + "=" + h.Get("Lock-Key"),
-		envHolder + "=" + h.Get("Lock-Holder"), envToken + "=" + h.Get("Fencing-Token"),
+		envURL + "=" + r.url, envKey + "=" + all[0].Key, envHolder + "=" + all[0].Holder,
+		envToken + "=" + all[0].Token, envLocks + "=" + string(locks),
 	}
 }
 
 // attend passes signals on until nothing of the group is left, which it brings
-// about when the command itself has ended, and in time when the lease is lost.
-func (r leaseRun) attend(g *group, lease *client.Lease, signals <-chan os.Signal) (lost bool) {
+// about when the command itself has ended, and in time when a lease is lost. It
+// returns why one was.
+func (r leaseRun) attend(g *group, leases []*client.Lease, signals <-chan os.Signal) (why error) {
 	look := time.NewTicker(10 * time.Millisecond) // nobody tells of grandchildren
 	defer look.Stop()
-	trust, ended, killed := lease.Context().Done(), g.ended, false
+	lost := make(chan *client.Lease, len(leases))
+	for _, l := range leases {
+		defer context.AfterFunc(l.Context(), func() { lost <- l })()
+	}
+	ended, killed := g.ended, false
 	var kill <-chan time.Time
 	for ended != nil || !killed && g.alive() {
 		select {
 		case <-ended:
-			// What it leaves behind is not to go on once the lock is given back.
+			// What it leaves behind is not to go on once the locks are given back.
 			ended = nil
 			g.signal(syscall.SIGTERM)
 			if kill == nil {
@@ -154,17 +178,22 @@ func (r leaseRun) attend(g *group, lease *client.Lease, signals <-chan os.Signal
 			}
 		case s := <-signals:
 			g.signal(s.(syscall.Signal))
-		case <-trust:
-			lost, trust = true, nil
-			left := max(0, lease.Grace()-r.slack())
-			fmt.Fprintf(os.Stderr, "gateway: the lease of %q is over; its command is stopped, and killed in %s: %v\n", r.key, left.Round(time.Millisecond), lease.Err())
-			g.signal(syscall.SIGTERM)
-			kill = time.After(left)
+		case l := <-lost:
+			left := max(0, l.Grace()-r.slack())
+			if why == nil {
+				why = l.Err()
+				fmt.Fprintf(os.Stderr, "gateway: the lease of %q is over; the command is stopped, and killed in %s: %v\n", l.Key(), left.Round(time.Millisecond), why)
+				g.signal(syscall.SIGTERM)
+				kill = time.After(left)
+			}
 		case <-kill:
 			killed = true
 			g.signal(syscall.SIGKILL)
 		case <-look.C:
 		}
 	}
-	return lost || lease.Err() != nil
+	for _, l := range leases {
+		why = cmp.Or(why, l.Err())
+	}
+	return why
 }

@@ -3,6 +3,7 @@ package main_test
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -34,6 +35,7 @@ func leaseRun(t *testing.T, url, script string, flags ...string) *running {
 	args := append([]string{"lease", "run", "--url", url, "--key", lockOfRun}, flags...)
 	r := &running{cmd: exec.Command(testenv.GatewayBinary(t), append(args, "--", "sh", "-c", script)...)}
 	r.cmd.Stderr = &r.stderr
+	r.cmd.Env = append(os.Environ(), "GATEWAY="+testenv.GatewayBinary(t))
 	out, err := r.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -117,6 +119,8 @@ func TestLeaseRunHasExitCodesOfItsOwn(t *testing.T) {
 		"NoSuchCommand":          {"--key job:b -- /no/such/command", 127, "no such"},
 		"NotToBeRun":             {"--key job:c -- /", 126, "directory"},
 		"NoKey":                  {"-- true", 64, "--key is needed"},
+		"OneKeyTwice":            {"--key job:d --key job:d -- true", 64, "twice"},
+		"HeldAmongOthers":        {"--key job:d --key job:held --if-busy fail -- true", 75, "held"},
 		"NoCommand":              {"--key job:d", 64, "at least 1 arg"},
 		"AnUnknownFlag":          {"--key job:d --keys -- true", 64, "unknown flag"},
 		"AnUnknownWayToBeBusy":   {"--key job:d --if-busy maybe -- true", 64, "maybe"},
@@ -172,6 +176,32 @@ func TestLeaseRunStopsItsCommandWhenTheLockIsTakenAway(t *testing.T) {
 	r.code(t, 76)
 }
 
+func TestLeaseRunHoldsSeveralLocks(t *testing.T) {
+	t.Parallel()
+	g := testenv.StartGateway(t, testenv.GatewayOptions{})
+	r := leaseRun(t, g.URL, `echo "$FENCE_KEY $FENCE_LOCKS"; "$GATEWAY" lease ls --url "$FENCE_URL" --prefix job:
+		"$GATEWAY" lease revoke --url "$FENCE_URL" --key job:second --reason "it loops" --block 1h; sleep 60`,
+		"--key", "job:second", "--ttl", "3s", "--client", "runner")
+	key, locks, _ := strings.Cut(r.line(t), " ")
+	var all []struct{ Key, Holder, Token string }
+	if err := json.Unmarshal([]byte(locks), &all); err != nil || key != lockOfRun || len(all) != 2 || all[1].Key != "job:second" || all[1].Token != "1" {
+		t.Errorf("the command was told %q, %s: %v", key, locks, err)
+	}
+	for _, begins := range []string{"KEY ", "job:nightly  1 ", "job:second   1 ", "revoked, token 1, nobody is granted it until 2"} {
+		if line := r.line(t); !strings.HasPrefix(line, begins) {
+			t.Errorf("%q, expected %q", line, begins)
+		}
+	}
+	r.code(t, 76)
+	if !strings.Contains(r.stderr.String(), `"job:second" is over`) || !strings.Contains(r.stderr.String(), "lease_revoked") {
+		t.Errorf("it said %q", r.stderr.String())
+	}
+	g.Acquire(t, lockOfRun, 0)
+	if a := g.TryAcquire(t, "job:second", 0); a.Status != http.StatusLocked {
+		t.Errorf("the revoked key: %d %s", a.Status, a.Body)
+	}
+}
+
 func TestLeaseRunPassesSignalsOn(t *testing.T) {
 	t.Parallel()
 	g := testenv.StartGateway(t, testenv.GatewayOptions{})
@@ -192,7 +222,7 @@ func TestASignalEndsTheWaitingForALock(t *testing.T) {
 	g.Acquire(t, lockOfRun, 60_000)
 	front := testenv.NewFront(t, g)
 	asked := make(chan struct{}, 1)
-	front.OnReply(1, func() bool { asked <- struct{}{}; return true })
+	front.OnRequest(1, func() bool { asked <- struct{}{}; return true })
 	r := leaseRun(t, front.URL, "true", "--wait", "1m")
 	<-asked
 	r.cmd.Process.Signal(syscall.SIGTERM)
@@ -237,6 +267,9 @@ eval "$("$GATEWAY" lease acquire --key "it's" --env)"
 unset FENCE_TOKEN
 "$GATEWAY" lease release || echo code $?
 "$GATEWAY" lease acquire --key "it's" --if-busy fail || echo code $?
+"$GATEWAY" lease ls --prefix order: --json | grep -c '"key":"order:ö"'
+"$GATEWAY" lease revoke --key order:none --reason none || echo code $?
+"$GATEWAY" lease revoke --key order:ö || echo code $?
 "$GATEWAY" lease release --headers "$FILE"
 "$GATEWAY" lease release --headers "$FILE" --url http://127.0.0.1:1 || echo code $?`
 	cmd := exec.Command("sh", "-c", story)
@@ -255,6 +288,9 @@ stale_token
 code 76
 code 64
 code 75
+1
+code 64
+code 64
 released
 code 69
 `
