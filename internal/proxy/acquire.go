@@ -102,11 +102,12 @@ func acquireKeys(body api.AcquireRequest) ([]lease.Key, error) {
 	return keys, nil
 }
 
-// acquireFingerprint is of what is granted; how long the caller waits for it, and
-// what it calls itself, may differ from one attempt to the next.
+// acquireFingerprint is of what is granted, and to whom: two workers that make up
+// the same key must not both believe that they hold the lock. How long the caller
+// waits may differ from one attempt to the next.
 func acquireFingerprint(a gate.Acquisition) string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "acquire %d", a.TTL.Milliseconds())
+	fmt.Fprintf(&text, "acquire %d %q", a.TTL.Milliseconds(), a.To.Client)
 	for _, key := range a.Keys {
 		fmt.Fprintf(&text, ",%s", key.Wire()) // a key in this form has no comma
 	}

@@ -28,7 +28,7 @@ func TestAnAcquireSentAgainIsAnsweredAlike(t *testing.T) {
 	t.Run("WithTheSameGrantAndTheTimeLeft", func(t *testing.T) {
 		first := granted(t, "one", `{"key":"one","ttl_ms":60000,"client":"a"}`)
 		before := grants(t, pool)
-		answer := once(`"one"`, `{"client":"b","ttl_ms":60000,"key":"base64:b25l","wait_ms":5}`)
+		answer := once(`"one"`, `{"client":"a","ttl_ms":60000,"key":"base64:b25l","wait_ms":5}`)
 		var again testenv.Lease
 		answer.JSON(t, &again)
 		if answer.Status != http.StatusCreated || answer.Header.Get("Idempotency-Replayed") != "true" || again.Holder != first.Holder ||
@@ -42,7 +42,7 @@ func TestAnAcquireSentAgainIsAnsweredAlike(t *testing.T) {
 
 	t.Run("AnotherRequestUnderTheKeyIsRefused", func(t *testing.T) {
 		granted(t, "reused", `{"key":"reused"}`)
-		for _, body := range []string{`{"key":"reused 2"}`, `{"key":"reused","ttl_ms":5000}`, `{"keys":["reused","reused 3"]}`} {
+		for _, body := range []string{`{"key":"reused 2"}`, `{"key":"reused","ttl_ms":5000}`, `{"keys":["reused","reused 3"]}`, `{"key":"reused","client":"another"}`} {
 			mustRefuse(t, once("reused", body), want{status: 422, slug: "idempotency_key_reused", parameter: "Idempotency-Key"})
 		}
 		if l := g.Acquire(t, "reused 2", 0); l.Token != "1" {
