@@ -38,7 +38,8 @@ func newLease() *cobra.Command {
 		Long: "Talks to a running gateway: --url, or FENCE_URL, or " + defaultURL + ".\n\n" +
 			"Exit codes: 64 wrong usage, or refused by the gateway; 69 no gateway; 75 the lock is\n" +
 			"held by somebody else; 76 the lease is lost.",
-		Args: cobra.NoArgs,
+		Args: usage(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newLeaseRun(), newLeaseAcquire(), newLeaseRenew(), newLeaseRelease(), newLeaseList(), newLeaseRevoke())
 	for _, each := range append(cmd.Commands(), cmd) {

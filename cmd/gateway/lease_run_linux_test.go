@@ -35,7 +35,7 @@ func leaseRun(t *testing.T, url, script string, flags ...string) *running {
 	args := append([]string{"lease", "run", "--url", url, "--key", lockOfRun}, flags...)
 	r := &running{cmd: exec.Command(testenv.GatewayBinary(t), append(args, "--", "sh", "-c", script)...)}
 	r.cmd.Stderr = &r.stderr
-	r.cmd.Env = append(os.Environ(), "GATEWAY="+testenv.GatewayBinary(t))
+	r.cmd.Env = leaseEnv(t, url)
 	out, err := r.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -46,6 +46,13 @@ func leaseRun(t *testing.T, url, script string, flags ...string) *running {
 	}
 	t.Cleanup(func() { r.cmd.Process.Kill() })
 	return r
+}
+
+// leaseEnv is the environment of scripts that call the program. One that was built
+// with the race detector would else sleep for a second before it ends.
+func leaseEnv(t *testing.T, url string) []string {
+	t.Helper()
+	return append(os.Environ(), "GATEWAY="+testenv.GatewayBinary(t), "FENCE_URL="+url, "GORACE=atexit_sleep_ms=0")
 }
 
 func (r *running) line(t *testing.T) string {
@@ -135,7 +142,7 @@ func TestLeaseRunHasExitCodesOfItsOwn(t *testing.T) {
 			t.Parallel()
 			script := fmt.Sprintf(`exec "$GATEWAY" lease run %s`, c.args)
 			cmd := exec.Command("sh", "-c", script)
-			cmd.Env = append(os.Environ(), "GATEWAY="+testenv.GatewayBinary(t), "FENCE_URL="+g.URL)
+			cmd.Env = leaseEnv(t, g.URL)
 			out, _ := cmd.CombinedOutput()
 			if code := cmd.ProcessState.ExitCode(); code != c.code || !strings.Contains(string(out), c.says) {
 				t.Errorf("exit code %d, expected %d and %q: %s", code, c.code, c.says, out)
@@ -270,10 +277,11 @@ unset FENCE_TOKEN
 "$GATEWAY" lease ls --prefix order: --json | grep -c '"key":"order:ö"'
 "$GATEWAY" lease revoke --key order:none --reason none || echo code $?
 "$GATEWAY" lease revoke --key order:ö || echo code $?
+"$GATEWAY" lease revolt || echo code $?
 "$GATEWAY" lease release --headers "$FILE"
 "$GATEWAY" lease release --headers "$FILE" --url http://127.0.0.1:1 || echo code $?`
 	cmd := exec.Command("sh", "-c", story)
-	cmd.Env = append(os.Environ(), "GATEWAY="+testenv.GatewayBinary(t), "FILE="+file, "FENCE_URL="+g.URL)
+	cmd.Env = append(leaseEnv(t, g.URL), "FILE="+file)
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
 	out, err := cmd.Output()
@@ -289,6 +297,7 @@ code 76
 code 64
 code 75
 1
+code 64
 code 64
 code 64
 released
