@@ -14,8 +14,9 @@ import (
 // comes from: when it is cancelled the lease is not renewed any more. An acquire
 // whose answer is lost is sent again under its Idempotency-Key.
 //
-// Errors: ErrHeld, ErrUnavailable, ErrRefused, and ErrLost if the grant came too
-// late to be of use.
+// Errors: ErrHeld, ErrUnavailable (the lock may have been granted all the same, and
+// runs out by itself then), ErrRefused, and ErrLost if the grant came too late to
+// be of use.
 func (c *Client) Acquire(ctx context.Context, key string, options ...Option) (*Lease, error) {
 	leases, err := c.acquire(ctx, acquireBody{Key: key}, options)
 	if err != nil {

@@ -100,7 +100,7 @@ func (e *Error) Is(kind error) bool {
 	case ErrConflict:
 		return e.Refused == "" && !e.Retryable && (e.Status == http.StatusConflict || e.Status == http.StatusPreconditionFailed)
 	case ErrRefused:
-		return e.Refused == "" && e.Status >= 400 && e.Status < 500 && e.Status != http.StatusLocked && !e.comeAgain() && !e.Is(ErrConflict)
+		return e.Refused == "" && e.Status >= 300 && e.Status < 500 && e.Status != http.StatusLocked && !e.comeAgain() && !e.Is(ErrConflict)
 	}
 	return false
 }

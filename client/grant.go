@@ -101,11 +101,14 @@ func (c *Client) grants(ctx context.Context, q request, limit time.Duration, sev
 	return set.Leases, nil
 }
 
+// maxTTLMS is a year, which no lease has; far more would not be a duration.
+const maxTTLMS = 366 * 24 * 3600 * 1000
+
 // complete reads the token and reports whether all is there that a lease needs.
 func (g *grant) complete() bool {
 	var err error
 	g.token, err = strconv.ParseInt(g.Token, 10, 64)
 	h := g.headers()
-	return err == nil && g.token > 0 && g.Key != "" && g.Holder != "" && g.TTLMS > 0 &&
+	return err == nil && g.token > 0 && g.Key != "" && g.Holder != "" && g.TTLMS > 0 && g.TTLMS < maxTTLMS &&
 		h[keyHeader] != "" && h[holderHeader] != "" && h[tokenHeader] == g.Token
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"time"
@@ -95,6 +96,9 @@ func (l *Lease) askToRenew(ctx context.Context, limit time.Duration) (grant, err
 	grants, err := l.client.grants(ctx, request{method: http.MethodPost, path: "v1/leases/renew", body: body}, limit, 0)
 	if err != nil {
 		return grant{}, err
+	}
+	if grants[0].Holder != l.holder || grants[0].token != l.token {
+		return grant{}, fmt.Errorf("the answer to a renewal of token %d is a lease of token %d", l.token, grants[0].token)
 	}
 	return grants[0], nil
 }

@@ -162,13 +162,10 @@ func (l *Lease) end(err error) {
 	if !isLost(err) {
 		return
 	}
-	l.client.log.Warn("a lease is lost", "lock_key", l.key, "token", l.token, "error", err)
 	calls := l.onLost
 	l.onLost = nil
-	if len(calls) == 0 {
-		return
-	}
-	go func() {
+	go func() { // what is called may call the lease
+		l.client.log.Warn("a lease is lost", "lock_key", l.key, "token", l.token, "error", err)
 		for _, call := range calls {
 			call(err)
 		}

@@ -46,7 +46,7 @@ type leaseRun struct {
 }
 
 // slack is what the SIGKILL keeps from the lease's very end.
-func (r leaseRun) slack() time.Duration { return r.ttl/100 + 20*time.Millisecond }
+func (r leaseRun) slack() time.Duration { return r.ttl/50 + 50*time.Millisecond }
 
 func (r leaseRun) run(ctx context.Context, args []string) error {
 	if r.killAfter < 0 {

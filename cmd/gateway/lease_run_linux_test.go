@@ -115,8 +115,8 @@ func TestLeaseRunGivesItsCommandALeaseAndPassesItsExitCodeOn(t *testing.T) {
 
 func TestLeaseRunHasExitCodesOfItsOwn(t *testing.T) {
 	t.Parallel()
-	g := testenv.StartGateway(t, testenv.GatewayOptions{})
-	g.Acquire(t, "job:held", 60_000)
+	g := testenv.StartGateway(t, testenv.GatewayOptions{Config: "leases: {max_ttl: 1h}\n"})
+	g.Acquire(t, "job:held", 3600_000) // the cases may have to wait for their turn
 	for name, c := range map[string]struct {
 		args string
 		code int
@@ -131,7 +131,7 @@ func TestLeaseRunHasExitCodesOfItsOwn(t *testing.T) {
 		"NoCommand":              {"--key job:d", 64, "at least 1 arg"},
 		"AnUnknownFlag":          {"--key job:d --keys -- true", 64, "unknown flag"},
 		"AnUnknownWayToBeBusy":   {"--key job:d --if-busy maybe -- true", 64, "maybe"},
-		"ALeaseThatIsTooLong":    {"--key job:d --ttl 99h -- true", 64, "ttl_out_of_range"},
+		"ALeaseThatIsTooLong":    {"--key job:d --ttl 2h -- true", 64, "ttl_out_of_range"},
 		"HeldAndThatIsAFailure":  {"--key job:held --if-busy fail -- true", 75, "held"},
 		"HeldAndThatIsNone":      {"--key job:held --if-busy skip -- false", 0, "skipped"},
 		"HeldForTooLong":         {"--key job:held --wait 20ms -- true", 75, "held"},
