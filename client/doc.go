@@ -22,7 +22,8 @@
 // swallows everything ends the lease just the same, in time. Two clocks are
 // looked at, since the monotonic one stops while Linux is suspended: the one that
 // has moved further counts. So a wall clock that is set forward can cost a lease;
-// one that is set back changes nothing.
+// one that is set back changes nothing, but for hiding a suspension that it
+// happens in.
 //
 // A timer may be late, after a pause of the process above all. So the clocks are
 // looked at again right before each request of a Transport or of a helper such as
@@ -43,6 +44,6 @@
 // errors.As with *Error, which has all that the gateway said. A worker needs one
 // rule for each: ErrLost: stop, take the lock anew. ErrHeld: wait. ErrConflict,
 // ErrRefused: look at the data or the request. ErrUnavailable: again, later.
-// ErrOutcomeUnknown: find out, by the same request under the same
-// Idempotency-Key.
+// ErrOutcomeUnknown: find out, by the same write under the same Idempotency-Key
+// (see Once).
 package client

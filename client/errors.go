@@ -23,7 +23,7 @@ var (
 	// ErrUnavailable: no answer, or one that says to come again later.
 	ErrUnavailable = errors.New("the gateway is not available")
 	// ErrOutcomeUnknown: the write may or may not have been applied; sent again
-	// with Error.IdempotencyKey it is applied once, and tells.
+	// under Error.IdempotencyKey (see Once) it is applied once, and tells.
 	ErrOutcomeUnknown = errors.New("whether it was applied is not known")
 	// ErrConflict: the data is not as expected: a constraint, a guard, If-Match.
 	// Look at the data and decide; the lease lives.

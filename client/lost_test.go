@@ -282,10 +282,15 @@ func TestAWriteWhoseAnswerIsLostIsAppliedOnce(t *testing.T) {
 	_, err = impatient.Transaction(t.Context(), less, l)
 	is(t, err, client.ErrOutcomeUnknown, client.ErrUnavailable)
 	isNot(t, err, client.ErrLost)
-	if told := (*client.Error)(nil); !errors.As(err, &told) || told.IdempotencyKey == "" {
-		t.Errorf("no key to ask with: %v", err)
-	}
 	front.Mend(t)
+	told := (*client.Error)(nil)
+	if !errors.As(err, &told) || told.IdempotencyKey == "" {
+		t.Fatalf("no key to ask with: %v", err)
+	}
+	got, err = c.Transaction(client.Once(t.Context(), told.IdempotencyKey), less, l)
+	if err != nil || string(got[0].Rows) != `[{"available":8}]` {
+		t.Errorf("asked again: %+v, %v", got, err)
+	}
 }
 
 func TestACancelledWorkerStillGivesItsLockBack(t *testing.T) {

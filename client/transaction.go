@@ -47,7 +47,7 @@ func (c *Client) Transaction(ctx context.Context, operations []Operation, leases
 	if err != nil {
 		return nil, err
 	}
-	q := request{method: http.MethodPost, path: "v1/transactions", body: body, once: newOnce(), writes: true}
+	q := request{method: http.MethodPost, path: "v1/transactions", body: body, once: onceOf(ctx), writes: true}
 	a, err := c.persist(ctx, allOf{leases, c.transport}, q)
 	if err != nil {
 		heedAll(leases, err)

@@ -55,7 +55,7 @@ func (l *Lease) write(ctx context.Context, method, table string, query url.Value
 	if table == "" || strings.ContainsAny(table, "/?#%") {
 		return Result{}, fmt.Errorf("%q is no table", table)
 	}
-	q := request{method: method, path: "rest/" + table, query: query, once: newOnce(), writes: true, header: http.Header{
+	q := request{method: method, path: "rest/" + table, query: query, once: onceOf(ctx), writes: true, header: http.Header{
 		"Prefer": {strings.TrimSuffix("return=representation, count=exact, "+prefer, ", ")},
 	}}
 	if method != http.MethodDelete {
@@ -78,6 +78,23 @@ func (l *Lease) write(ctx context.Context, method, table string, query url.Value
 }
 
 func (a answer) replayed() bool { return a.header.Get("Idempotency-Replayed") == "true" }
+
+// Once returns a context for one write, which carries the given Idempotency-Key in
+// place of a new one: to find out what came of a write that is ErrOutcomeUnknown,
+// by sending it again, or for a job that may be started twice. key is 1 to 255
+// visible ASCII characters.
+func Once(ctx context.Context, key string) context.Context {
+	return context.WithValue(ctx, onceKey{}, key)
+}
+
+type onceKey struct{}
+
+func onceOf(ctx context.Context) string {
+	if key, ok := ctx.Value(onceKey{}).(string); ok {
+		return key
+	}
+	return newOnce()
+}
 
 // persist sends a write until it is answered for good: sent again under its
 // Idempotency-Key it is applied once. Patience, ctx and the leases end it.

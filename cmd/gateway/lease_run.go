@@ -159,20 +159,19 @@ func (r leaseRun) environment(leases []*client.Lease) []string {
 // about when the command itself has ended, and in time when a lease is lost. It
 // returns why one was.
 func (r leaseRun) attend(g *group, leases []*client.Lease, signals <-chan os.Signal) (why error) {
-	look := time.NewTicker(10 * time.Millisecond) // nobody tells of grandchildren
-	defer look.Stop()
 	lost := make(chan *client.Lease, len(leases))
 	for _, l := range leases {
 		defer context.AfterFunc(l.Context(), func() { lost <- l })()
 	}
 	ended, killed := g.ended, false
-	var kill <-chan time.Time
+	var kill, look <-chan time.Time
 	for ended != nil || !killed && g.alive() {
 		select {
 		case <-ended:
 			// What it leaves behind is not to go on once the locks are given back.
 			ended = nil
 			g.signal(syscall.SIGTERM)
+			look = time.Tick(10 * time.Millisecond) // nobody tells of grandchildren
 			if kill == nil {
 				kill = time.After(r.killAfter)
 			}
@@ -189,7 +188,7 @@ func (r leaseRun) attend(g *group, leases []*client.Lease, signals <-chan os.Sig
 		case <-kill:
 			killed = true
 			g.signal(syscall.SIGKILL)
-		case <-look.C:
+		case <-look:
 		}
 	}
 	for _, l := range leases {
