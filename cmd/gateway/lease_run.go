@@ -165,26 +165,28 @@ func (r leaseRun) attend(g *group, leases []*client.Lease, signals <-chan os.Sig
 	}
 	ended, killed := g.ended, false
 	var kill, look <-chan time.Time
+	var killAt time.Time
+	stop := func(left time.Duration) {
+		g.signal(syscall.SIGTERM)
+		if at := time.Now().Add(left); killAt.IsZero() || at.Before(killAt) {
+			kill, killAt = time.After(left), at
+		}
+	}
 	for ended != nil || !killed && g.alive() {
 		select {
 		case <-ended:
 			// What it leaves behind is not to go on once the locks are given back.
 			ended = nil
-			g.signal(syscall.SIGTERM)
 			look = time.Tick(10 * time.Millisecond) // nobody tells of grandchildren
-			if kill == nil {
-				kill = time.After(r.killAfter)
-			}
+			stop(r.killAfter)
 		case s := <-signals:
 			g.signal(s.(syscall.Signal))
 		case l := <-lost:
+			why = cmp.Or(why, over(l))
 			left := max(0, l.Grace()-r.slack())
-			if why == nil {
-				why = l.Err()
-				fmt.Fprintf(os.Stderr, "gateway: the lease of %q is over; the command is stopped, and killed in %s: %v\n", l.Key(), left.Round(time.Millisecond), why)
-				g.signal(syscall.SIGTERM)
-				kill = time.After(left)
-			}
+			stop(left)
+			// Whoever reads this may be stuck: the kill does not wait for it.
+			go fmt.Fprintf(os.Stderr, "gateway: the command is stopped, and killed in %s: %v\n", left.Round(time.Millisecond), why)
 		case <-kill:
 			killed = true
 			g.signal(syscall.SIGKILL)
@@ -192,7 +194,15 @@ func (r leaseRun) attend(g *group, leases []*client.Lease, signals <-chan os.Sig
 		}
 	}
 	for _, l := range leases {
-		why = cmp.Or(why, l.Err())
+		why = cmp.Or(why, over(l))
 	}
 	return why
+}
+
+// over returns why the lease is over, and nil if it is not.
+func over(l *client.Lease) error {
+	if err := l.Err(); err != nil {
+		return fmt.Errorf("the lease of %q is over: %w", l.Key(), err)
+	}
+	return nil
 }
