@@ -32,9 +32,18 @@ type running struct {
 // leaseRun starts a shell script under a lease.
 func leaseRun(t *testing.T, url, script string, flags ...string) *running {
 	t.Helper()
+	return leaseRunTelling(t, nil, url, script, flags...)
+}
+
+// leaseRunTelling is leaseRun with a standard error of its own, unless it is nil.
+func leaseRunTelling(t *testing.T, stderr *os.File, url, script string, flags ...string) *running {
+	t.Helper()
 	args := append([]string{"lease", "run", "--url", url, "--key", lockOfRun}, flags...)
 	r := &running{cmd: exec.Command(testenv.GatewayBinary(t), append(args, "--", "sh", "-c", script)...)}
 	r.cmd.Stderr = &r.stderr
+	if stderr != nil {
+		r.cmd.Stderr = stderr
+	}
 	r.cmd.Env = leaseEnv(t, url)
 	out, err := r.cmd.StdoutPipe()
 	if err != nil {
@@ -151,14 +160,15 @@ func TestLeaseRunHasExitCodesOfItsOwn(t *testing.T) {
 	}
 }
 
-// The command and its child ignore SIGTERM; the gateway answers nobody. Both are
-// dead before the lease, counted from before it was asked for, is over.
+// The command and its child ignore SIGTERM; the gateway answers nobody, and nobody
+// reads what is said. Both are dead before the lease is over.
 func TestLeaseRunKillsItsCommandInTimeWithoutAnyAnswer(t *testing.T) {
 	t.Parallel()
 	const ttl = 6 * time.Second
 	g := testenv.StartGateway(t, testenv.GatewayOptions{})
 	front := testenv.NewFront(t, g)
-	r := leaseRun(t, front.URL, `trap "" TERM; sh -c 'while :; do sleep 1; done' & echo $! $$; while :; do sleep 1; done`,
+	said, stuck := fullPipe(t)
+	r := leaseRunTelling(t, stuck, front.URL, `trap "" TERM; sh -c 'while :; do sleep 1; done' & echo $! $$; while :; do sleep 1; done`,
 		"--ttl", ttl.String(), "--kill-after", "1s")
 	pids := strings.Fields(r.line(t))
 	front.BlackHole()
@@ -166,10 +176,34 @@ func TestLeaseRunKillsItsCommandInTimeWithoutAnyAnswer(t *testing.T) {
 	grandchild, child := process(t, pids[0]), process(t, pids[1])
 	awaitEnd(t, "the command", child, ttl-time.Since(granted))
 	awaitEnd(t, "its child", grandchild, ttl-time.Since(granted))
+	stuck.Close()
+	text, err := io.ReadAll(said)
 	r.code(t, 76)
-	if !strings.Contains(r.stderr.String(), "is over") {
-		t.Errorf("it said %q", r.stderr.String())
+	if err != nil || !strings.Contains(string(text), "is over") {
+		t.Errorf("it said %q: %v", text, err)
 	}
+}
+
+// fullPipe returns a pipe that takes nothing more until it is read.
+func fullPipe(t *testing.T) (out, in *os.File) {
+	t.Helper()
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { out.Close(); in.Close() })
+	fd := int(in.Fd())
+	must := func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(unix.SetNonblock(fd, true))
+	for err == nil {
+		_, err = unix.Write(fd, []byte{'.'})
+	}
+	must(unix.SetNonblock(fd, false))
+	return out, in
 }
 
 func TestLeaseRunStopsItsCommandWhenTheLockIsTakenAway(t *testing.T) {
