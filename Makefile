@@ -20,7 +20,7 @@ demo: deps build ## Play the story of a paused worker
 	@$(BIN) demo
 
 .PHONY: test
-test: DEPS = postgres redis pgbouncer etcd node
+test: DEPS = postgres redis pgbouncer etcd node python
 test: deps check ## Run every check and test, against real servers
 	$(GO) run ./test/stack -- $(GO) test -race -count=1 -timeout 20m ./...
 
@@ -31,7 +31,11 @@ test-backends: deps ## Run the tests of every lock service alone
 
 .PHONY: bench
 bench: deps ## Measure the write path
-	$(GO) run ./test/stack -- $(GO) test -run '^$$' -bench . -benchtime 2s ./test/bench/...
+	$(GO) run ./test/stack -- $(GO) test -run '^$$' -bench . -benchtime 2s ./test/bench
+
+.PHONY: bench-refusals
+bench-refusals: deps ## Measure pages of five million refusals
+	$(GO) run ./test/stack -- $(GO) test -run '^$$' -bench . -benchtime 200x ./test/bench/refusals
 
 .PHONY: fuzz
 fuzz: deps ## Fuzz each parser for a minute

@@ -26,7 +26,7 @@ type lockService struct {
 }
 
 // openLockService opens what leases.backend names. None of its servers need to be
-// there yet.
+// there yet, but for an etcd to log in at.
 func openLockService(cfg *config.Config, pools *pools) (*lockService, error) {
 	switch cfg.Leases.Backend {
 	case config.BackendPostgres:
@@ -61,7 +61,7 @@ func openEtcd(cfg *config.Config) (*lockService, error) {
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: cfg.Etcd.Endpoints, TLS: encrypted,
 		Username: cfg.Etcd.Username, Password: cfg.Etcd.Password.Reveal(),
-		DialTimeout: cfg.Etcd.Timeout,
+		DialTimeout: etcdLogin,
 		// A member that answers nothing is given up for another one.
 		DialKeepAliveTime: etcdKeepAlive, DialKeepAliveTimeout: cfg.Etcd.Timeout,
 		Logger: zap.NewNop(), // what goes wrong comes back as an error
@@ -72,6 +72,10 @@ func openEtcd(cfg *config.Config) (*lockService, error) {
 	store := etcdlock.New(etcdlock.Config{Client: client, Prefix: cfg.Etcd.KeyPrefix, Timeout: cfg.Etcd.Timeout})
 	return &lockService{store: store, close: func() { client.Close() }}, nil
 }
+
+// etcdLogin is for how long the first login may take: passwords are hashed slowly on
+// purpose, and there is no client before it.
+const etcdLogin = 10 * time.Second
 
 // etcdKeepAlive is how often an idle connection is tried; etcd drops those who do
 // so more often than every 5 s.
