@@ -65,7 +65,7 @@ func buildReadingCall(q Query) (Statement, error) {
 		return Statement{}, err
 	}
 	json := answered(&b, Mutation{Op: catalog.Call, Routine: q.Routine, Return: Columns{All: !q.Routine.ReturnsVoid}, MaxBytes: q.MaxBytes})
-	fmt.Fprintf(&b, "\nSELECT count(*), %s, NULL::pg_catalog.int8, NULL::pg_catalog.text\n  FROM (SELECT * FROM w LIMIT %s) AS w", json, b.param(q.Limit))
+	fmt.Fprintf(&b, "\nSELECT count(*), %s, NULL::pg_catalog.int8, NULL::pg_catalog.text\n  FROM (SELECT * FROM w LIMIT %s) AS w%s", json, b.param(q.Limit), sameParams(q.Routine))
 	return b.statement(), nil
 }
 

@@ -94,7 +94,9 @@ func answer(b *builder, m Mutation, claims []lease.Claim, pins string, written [
 		condition = covered(b, pins, claims)
 	}
 	uncovered, typed := "0::pg_catalog.int8", "" // what a routine touches is its own business
-	if m.Op != catalog.Call {
+	if m.Op == catalog.Call {
+		typed = sameParams(m.Routine)
+	} else {
 		typed = sameTypes(m.Table, m.columns(written))
 		uncovered = "count(*) FILTER (WHERE (" + covered(b, rendered(m.Table, columnOf("w")), claims) + ") IS NOT TRUE)"
 	}
