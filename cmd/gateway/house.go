@@ -22,6 +22,7 @@ import (
 	"github.com/fencegate/fencegate/internal/config"
 	"github.com/fencegate/fencegate/internal/fence"
 	"github.com/fencegate/fencegate/internal/gate"
+	"github.com/fencegate/fencegate/internal/lockclient"
 	"github.com/fencegate/fencegate/internal/lockclient/redislock"
 	"github.com/fencegate/fencegate/internal/proxy"
 )
@@ -106,11 +107,8 @@ func (h *house) wire(ctx context.Context, cfg *config.Config) (_ http.Handler, e
 		Writes: h.pools.writes, Reads: h.pools.reads, Pooled: h.pools.pooled, Tables: h.tables,
 		Store: h.store, Marks: fence.New(h.pools.single(h.pools.marks)),
 		Audit: h.audit, Records: audit.NewReader(h.pools.single(h.pools.reads)),
-		Log: h.log,
-		Terms: gate.Terms{
-			Min: cfg.Leases.MinTTL, Default: cfg.Leases.DefaultTTL, Max: cfg.Leases.MaxTTL,
-			Lifetime: cfg.Leases.MaxLifetime,
-		},
+		Log:   h.log,
+		Terms: leaseTerms(cfg.Leases), Namespaces: namespaces(cfg.Leases.Namespaces),
 		KeepAnswers: cfg.Limits.KeepIdempotencyKeys,
 
 		Lenient:   cfg.Leases.Check == config.CheckLenient,
@@ -184,6 +182,9 @@ func (h *house) run(ctx context.Context) error {
 	h.log.Info("serving", "address", h.public.Addr().String(), "admin", h.adminAddress(), "version", buildVersion())
 	serving.Go(func() error { return h.shutDown(ctx) })
 	serving.Go(func() error { return h.reload(ctx) })
+	if store, ok := lockclient.Store(h.store).(lockclient.Watcher); ok {
+		serving.Go(func() error { return store.Watch(ctx, h.gate.Freed) })
+	}
 	if h.notified != nil {
 		serving.Go(func() error { return h.notified.Run(ctx) })
 	}
@@ -220,6 +221,7 @@ func (h *house) shutDown(ctx context.Context) error {
 	<-ctx.Done()
 	h.log.Info("stopping: finishing what is in flight", "grace", h.grace.String())
 	h.probes.Drain()
+	h.gate.StopWaiting()
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.grace)
 	defer cancel()
 	for _, l := range h.listeners() {

@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/fencegate/fencegate/internal/catalog"
 	"github.com/fencegate/fencegate/internal/config"
+	"github.com/fencegate/fencegate/internal/gate"
 )
 
 // specs is what the configuration says about all that can be reached.
@@ -40,4 +41,16 @@ func functionSpecs(functions []config.Function) []catalog.RoutineSpec {
 		specs[i] = catalog.RoutineSpec{Schema: f.Schema, Name: f.Name, Lock: f.Lock, Expect: config.AnyRows, Place: f.Place}
 	}
 	return specs
+}
+
+func leaseTerms(l config.Leases) gate.Terms {
+	return gate.Terms{Min: l.MinTTL, Default: l.DefaultTTL, Max: l.MaxTTL, Lifetime: l.MaxLifetime}
+}
+
+func namespaces(all []config.Namespace) []gate.Namespace {
+	given := make([]gate.Namespace, len(all))
+	for i, n := range all {
+		given[i] = gate.Namespace{Prefix: n.Prefix, Terms: gate.Terms{Min: n.MinTTL, Default: n.DefaultTTL, Max: n.MaxTTL, Lifetime: n.MaxLifetime}}
+	}
+	return given
 }

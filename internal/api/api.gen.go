@@ -140,16 +140,22 @@ func (e RefusalDisposition) Valid() bool {
 	}
 }
 
-// AcquireRequest defines model for AcquireRequest.
+// AcquireRequest Exactly one of `key` and `keys`.
 type AcquireRequest struct {
 	// Client A name for the records, such as a host name. It proves nothing.
 	Client *string `json:"client,omitempty"`
 
 	// Key The lock key, plain or `base64:`.
-	Key string `json:"key"`
+	Key *string `json:"key,omitempty"`
+
+	// Keys Several, each once: all are granted, or none.
+	Keys *[]string `json:"keys,omitempty"`
 
 	// TtlMs Absent takes the configured default.
 	TtlMs *int64 `json:"ttl_ms,omitempty"`
+
+	// WaitMs How long to wait for keys that are held. Absent is 0.
+	WaitMs *int64 `json:"wait_ms,omitempty"`
 }
 
 // CheckedLock defines model for CheckedLock.
@@ -192,6 +198,18 @@ type Lease struct {
 
 	// TtlMs Time left when the answer was made. Count from when the request was sent.
 	TtlMs int64 `json:"ttl_ms"`
+}
+
+// LeasePage defines model for LeasePage.
+type LeasePage struct {
+	Leases     []LeaseState `json:"leases"`
+	NextCursor *string      `json:"next_cursor,omitempty"`
+}
+
+// LeaseSet defines model for LeaseSet.
+type LeaseSet struct {
+	// Leases In the order of `keys`.
+	Leases []Lease `json:"leases"`
 }
 
 // LeaseState defines model for LeaseState.
@@ -417,6 +435,28 @@ type RenewRequest struct {
 	// Token A fencing token in decimal digits; a string, since JavaScript rounds 63-bit numbers.
 	Token Token  `json:"token"`
 	TtlMs *int64 `json:"ttl_ms,omitempty"`
+}
+
+// Revocation defines model for Revocation.
+type Revocation struct {
+	// BlockedUntil By the gateway's clock; for people and logs.
+	BlockedUntil *time.Time `json:"blocked_until,omitempty"`
+	Key          string     `json:"key"`
+
+	// Token A fencing token in decimal digits; a string, since JavaScript rounds 63-bit numbers.
+	Token Token `json:"token"`
+}
+
+// RevokeRequest defines model for RevokeRequest.
+type RevokeRequest struct {
+	// BlockMs How long nobody is granted the key. Absent or 0: whoever asks next is, the same worker as well.
+	BlockMs *int64 `json:"block_ms,omitempty"`
+
+	// Key The lock key, plain or `base64:`.
+	Key string `json:"key"`
+
+	// Reason For the record.
+	Reason string `json:"reason"`
 }
 
 // Row Column names and values. Numbers travel as their literal text, never through a float.
@@ -764,14 +804,47 @@ type PutRowJSONBody1 = []Row
 
 // ReadLeaseParams defines parameters for ReadLease.
 type ReadLeaseParams struct {
-	// Key The lock key, plain or `base64:`.
-	Key string `form:"key" json:"key"`
+	// Key Exactly this lock key, plain or `base64:`; nothing else beside it.
+	Key *string `form:"key,omitempty" json:"key,omitempty"`
+
+	// Prefix Live leases whose lock keys begin with this.
+	Prefix *string    `form:"prefix,omitempty" json:"prefix,omitempty"`
+	Limit  *PageLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor `next_cursor` of the page before.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ReadLease200JSONResponseBody defines parameters for ReadLease.
+type ReadLease200JSONResponseBody struct {
+	union json.RawMessage
 }
 
 // HeadLeaseParams defines parameters for HeadLease.
 type HeadLeaseParams struct {
-	// Key The lock key, plain or `base64:`.
-	Key string `form:"key" json:"key"`
+	// Key Exactly this lock key, plain or `base64:`; nothing else beside it.
+	Key *string `form:"key,omitempty" json:"key,omitempty"`
+
+	// Prefix Live leases whose lock keys begin with this.
+	Prefix *string    `form:"prefix,omitempty" json:"prefix,omitempty"`
+	Limit  *PageLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor `next_cursor` of the page before.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// AcquireLeaseParams defines parameters for AcquireLease.
+type AcquireLeaseParams struct {
+	// IdempotencyKey The caller's own name for the request, 1 to 255 visible ASCII characters.
+	// The write is applied once; sent again it is answered as before, also
+	// after the lease is lost. Another request under the same key is 422; an
+	// attempt still running is 409. Remembered for the configured time.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// AcquireLease201JSONResponseBody defines parameters for AcquireLease.
+type AcquireLease201JSONResponseBody struct {
+	union json.RawMessage
 }
 
 // ListMarksParams defines parameters for ListMarks.
@@ -865,6 +938,9 @@ type ReleaseLeaseJSONRequestBody = ReleaseRequest
 
 // RenewLeaseJSONRequestBody defines body for RenewLease for application/json ContentType.
 type RenewLeaseJSONRequestBody = RenewRequest
+
+// RevokeLeaseJSONRequestBody defines body for RevokeLease for application/json ContentType.
+type RevokeLeaseJSONRequestBody = RevokeRequest
 
 // RunTransactionJSONRequestBody defines body for RunTransaction for application/json ContentType.
 type RunTransactionJSONRequestBody = TransactionRequest
@@ -993,6 +1069,130 @@ func (t *PutRowJSONBody) UnmarshalJSON(b []byte) error {
 	return err
 }
 
+// AsLeaseState returns the union data inside the ReadLease200JSONResponseBody as a LeaseState
+func (t ReadLease200JSONResponseBody) AsLeaseState() (LeaseState, error) {
+	var body LeaseState
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromLeaseState overwrites any union data inside the ReadLease200JSONResponseBody as the provided LeaseState
+func (t *ReadLease200JSONResponseBody) FromLeaseState(v LeaseState) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergeLeaseState performs a merge with any union data inside the ReadLease200JSONResponseBody, using the provided LeaseState
+func (t *ReadLease200JSONResponseBody) MergeLeaseState(v LeaseState) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+// AsLeasePage returns the union data inside the ReadLease200JSONResponseBody as a LeasePage
+func (t ReadLease200JSONResponseBody) AsLeasePage() (LeasePage, error) {
+	var body LeasePage
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromLeasePage overwrites any union data inside the ReadLease200JSONResponseBody as the provided LeasePage
+func (t *ReadLease200JSONResponseBody) FromLeasePage(v LeasePage) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergeLeasePage performs a merge with any union data inside the ReadLease200JSONResponseBody, using the provided LeasePage
+func (t *ReadLease200JSONResponseBody) MergeLeasePage(v LeasePage) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+func (t ReadLease200JSONResponseBody) MarshalJSON() ([]byte, error) {
+	b, err := t.union.MarshalJSON()
+	return b, err
+}
+
+func (t *ReadLease200JSONResponseBody) UnmarshalJSON(b []byte) error {
+	err := t.union.UnmarshalJSON(b)
+	return err
+}
+
+// AsLease returns the union data inside the AcquireLease201JSONResponseBody as a Lease
+func (t AcquireLease201JSONResponseBody) AsLease() (Lease, error) {
+	var body Lease
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromLease overwrites any union data inside the AcquireLease201JSONResponseBody as the provided Lease
+func (t *AcquireLease201JSONResponseBody) FromLease(v Lease) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergeLease performs a merge with any union data inside the AcquireLease201JSONResponseBody, using the provided Lease
+func (t *AcquireLease201JSONResponseBody) MergeLease(v Lease) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+// AsLeaseSet returns the union data inside the AcquireLease201JSONResponseBody as a LeaseSet
+func (t AcquireLease201JSONResponseBody) AsLeaseSet() (LeaseSet, error) {
+	var body LeaseSet
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromLeaseSet overwrites any union data inside the AcquireLease201JSONResponseBody as the provided LeaseSet
+func (t *AcquireLease201JSONResponseBody) FromLeaseSet(v LeaseSet) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergeLeaseSet performs a merge with any union data inside the AcquireLease201JSONResponseBody, using the provided LeaseSet
+func (t *AcquireLease201JSONResponseBody) MergeLeaseSet(v LeaseSet) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+func (t AcquireLease201JSONResponseBody) MarshalJSON() ([]byte, error) {
+	b, err := t.union.MarshalJSON()
+	return b, err
+}
+
+func (t *AcquireLease201JSONResponseBody) UnmarshalJSON(b []byte) error {
+	err := t.union.UnmarshalJSON(b)
+	return err
+}
+
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
 	// ReadContract This document
@@ -1028,7 +1228,7 @@ type ServerInterface interface {
 	// PutRow Write one row by its whole primary key
 	// (PUT /rest/{table})
 	PutRow(w http.ResponseWriter, r *http.Request, table Table, params PutRowParams)
-	// ReadLease Who holds a lock key now, and under which token
+	// ReadLease Who holds a lock key now, and under which token; or all live leases
 	// (GET /v1/leases)
 	ReadLease(w http.ResponseWriter, r *http.Request, params ReadLeaseParams)
 	// HeadLease The headers of what GET answers
@@ -1036,13 +1236,16 @@ type ServerInterface interface {
 	HeadLease(w http.ResponseWriter, r *http.Request, params HeadLeaseParams)
 	// AcquireLease Take a lock and be granted a fencing token
 	// (POST /v1/leases)
-	AcquireLease(w http.ResponseWriter, r *http.Request)
+	AcquireLease(w http.ResponseWriter, r *http.Request, params AcquireLeaseParams)
 	// ReleaseLease Give the lock back
 	// (POST /v1/leases/release)
 	ReleaseLease(w http.ResponseWriter, r *http.Request)
 	// RenewLease Set the lease's end to now + ttl_ms
 	// (POST /v1/leases/renew)
 	RenewLease(w http.ResponseWriter, r *http.Request)
+	// RevokeLease Cut off whoever holds a lock key
+	// (POST /v1/leases/revoke)
+	RevokeLease(w http.ResponseWriter, r *http.Request)
 	// ListMarks High-water marks by lock key
 	// (GET /v1/marks)
 	ListMarks(w http.ResponseWriter, r *http.Request, params ListMarksParams)
@@ -1136,7 +1339,7 @@ func (_ Unimplemented) PutRow(w http.ResponseWriter, r *http.Request, table Tabl
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// ReadLease Who holds a lock key now, and under which token
+// ReadLease Who holds a lock key now, and under which token; or all live leases
 // (GET /v1/leases)
 func (_ Unimplemented) ReadLease(w http.ResponseWriter, r *http.Request, params ReadLeaseParams) {
 	w.WriteHeader(http.StatusNotImplemented)
@@ -1150,7 +1353,7 @@ func (_ Unimplemented) HeadLease(w http.ResponseWriter, r *http.Request, params 
 
 // AcquireLease Take a lock and be granted a fencing token
 // (POST /v1/leases)
-func (_ Unimplemented) AcquireLease(w http.ResponseWriter, r *http.Request) {
+func (_ Unimplemented) AcquireLease(w http.ResponseWriter, r *http.Request, params AcquireLeaseParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -1163,6 +1366,12 @@ func (_ Unimplemented) ReleaseLease(w http.ResponseWriter, r *http.Request) {
 // RenewLease Set the lease's end to now + ttl_ms
 // (POST /v1/leases/renew)
 func (_ Unimplemented) RenewLease(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// RevokeLease Cut off whoever holds a lock key
+// (POST /v1/leases/revoke)
+func (_ Unimplemented) RevokeLease(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -2577,15 +2786,54 @@ func (siw *ServerInterfaceWrapper) ReadLease(w http.ResponseWriter, r *http.Requ
 	// Parameter object where we will unmarshal all parameters from the context
 	var params ReadLeaseParams
 
-	// ------------- Required query parameter "key" -------------
+	// ------------- Optional query parameter "key" -------------
 
-	err = runtime.BindQueryParameterWithOptions("form", true, true, "key", r.URL.Query(), &params.Key, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "key", r.URL.Query(), &params.Key, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
 	if err != nil {
 		var requiredError *runtime.RequiredParameterError
 		if errors.As(err, &requiredError) {
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "key"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "key", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "prefix" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "prefix", r.URL.Query(), &params.Prefix, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "prefix"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "prefix", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
 		}
 		return
 	}
@@ -2610,15 +2858,54 @@ func (siw *ServerInterfaceWrapper) HeadLease(w http.ResponseWriter, r *http.Requ
 	// Parameter object where we will unmarshal all parameters from the context
 	var params HeadLeaseParams
 
-	// ------------- Required query parameter "key" -------------
+	// ------------- Optional query parameter "key" -------------
 
-	err = runtime.BindQueryParameterWithOptions("form", true, true, "key", r.URL.Query(), &params.Key, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "key", r.URL.Query(), &params.Key, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
 	if err != nil {
 		var requiredError *runtime.RequiredParameterError
 		if errors.As(err, &requiredError) {
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "key"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "key", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "prefix" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "prefix", r.URL.Query(), &params.Prefix, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "prefix"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "prefix", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
 		}
 		return
 	}
@@ -2637,8 +2924,35 @@ func (siw *ServerInterfaceWrapper) HeadLease(w http.ResponseWriter, r *http.Requ
 // AcquireLease operation middleware
 func (siw *ServerInterfaceWrapper) AcquireLease(w http.ResponseWriter, r *http.Request) {
 
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params AcquireLeaseParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.AcquireLease(w, r)
+		siw.Handler.AcquireLease(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2667,6 +2981,20 @@ func (siw *ServerInterfaceWrapper) RenewLease(w http.ResponseWriter, r *http.Req
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.RenewLease(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RevokeLease operation middleware
+func (siw *ServerInterfaceWrapper) RevokeLease(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RevokeLease(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -3330,6 +3658,9 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/v1/leases/release", wrapper.ReleaseLease)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/v1/leases/revoke", wrapper.RevokeLease)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/v1/refusals", wrapper.ListRefusals)

@@ -14,11 +14,12 @@ var ErrDenied = errors.New("not allowed")
 
 // Principal is who a request comes from. The zero value is nobody.
 type Principal struct {
-	Name string
+	Name  string
+	Admin bool // may cut holders off
 }
 
 // Anyone is the principal of every request under `auth: none`.
-var Anyone = Principal{Name: "anyone"}
+var Anyone = Principal{Name: "anyone", Admin: true}
 
 // Allow returns nil if p may do op on table. Pure: no I/O, no clock.
 func Allow(p Principal, table *catalog.Table, op catalog.Operation) error {
@@ -35,6 +36,17 @@ func Allow(p Principal, table *catalog.Table, op catalog.Operation) error {
 func AllowCall(p Principal, _ *catalog.Routine) error {
 	if p.Name == "" {
 		return errNobody
+	}
+	return nil
+}
+
+// AllowRevoke returns nil if p may cut the holder of a lock key off.
+func AllowRevoke(p Principal) error {
+	if p.Name == "" {
+		return errNobody
+	}
+	if !p.Admin {
+		return fmt.Errorf("%w: revoking is for administrators", ErrDenied)
 	}
 	return nil
 }

@@ -121,6 +121,22 @@ type Leases struct {
 	// ServiceDown is what a write meets while the lock service is unreachable.
 	// Default ServiceDownRefuse.
 	ServiceDown ServiceDown `yaml:"lock_service_down"`
+	// Namespaces are families of lock keys with bounds of their own. Default none;
+	// each prefix once.
+	Namespaces []Namespace `yaml:"namespaces,omitempty"`
+}
+
+// Namespace bounds the leases of a family of lock keys. Of several that a key
+// belongs to, the one with the longest prefix counts. What it leaves out is as in
+// Leases.
+type Namespace struct {
+	// Prefix is what its lock keys begin with. No default; 1 to 512 bytes.
+	Prefix string `yaml:"prefix"`
+	// DefaultTTL, MinTTL, MaxTTL and MaxLifetime are as in Leases.
+	DefaultTTL  time.Duration `yaml:"default_ttl"`
+	MinTTL      time.Duration `yaml:"min_ttl"`
+	MaxTTL      time.Duration `yaml:"max_ttl"`
+	MaxLifetime time.Duration `yaml:"max_lifetime"`
 }
 
 // LeaseCheck is whether a write needs its lease to be alive. The zero value is

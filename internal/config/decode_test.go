@@ -1,6 +1,7 @@
 package config
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -90,7 +91,7 @@ func TestAFileMayLeaveOutWhatHasADefault(t *testing.T) {
 			t.Parallel()
 			c := mustLoad(t, text)
 			want := defaults()
-			if c.Listen != want.Listen || c.Leases != want.Leases || c.Limits != want.Limits || c.Log != want.Log {
+			if c.Listen != want.Listen || !reflect.DeepEqual(c.Leases, want.Leases) || c.Limits != want.Limits || c.Log != want.Log {
 				t.Errorf("defaults changed: %+v", c)
 			}
 		})

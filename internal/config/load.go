@@ -40,6 +40,7 @@ func Parse(source string, data []byte, environ []string, flags *pflag.FlagSet) (
 	c.readURLs(r)
 	c.fillSchemas(r)
 	c.fillReload(r)
+	c.fillNamespaces(r)
 	c.validate(r)
 	if err := r.err(); err != nil {
 		return nil, err

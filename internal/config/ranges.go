@@ -26,16 +26,14 @@ func (c *Config) checkRanges(r *report) {
 		{"database.lock_timeout", c.Database.LockTimeout},
 		{"database.connect_timeout", c.Database.ConnectTimeout},
 		{"redis.timeout", c.Redis.Timeout},
-		{"leases.default_ttl", c.Leases.DefaultTTL},
-		{"leases.max_ttl", c.Leases.MaxTTL},
-		{"leases.max_lifetime", c.Leases.MaxLifetime},
 		{"limits.request_timeout", c.Limits.RequestTimeout},
 		{"limits.shutdown_grace", c.Limits.ShutdownGrace},
 		{"limits.keep_idempotency_keys", c.Limits.KeepIdempotencyKeys},
 	} {
 		s.check(r, shortest)
 	}
-	span{"leases.min_ttl", c.Leases.MinTTL}.check(r, shortestTTL)
+	checkTerms("leases", c.Leases.MinTTL, c.Leases.DefaultTTL, c.Leases.MaxTTL, c.Leases.MaxLifetime, r)
+	c.checkNamespaces(r)
 	if len(c.Redis.KeyPrefix) > longestPrefix {
 		r.reject("redis.key_prefix", "is longer than %d bytes", longestPrefix)
 	}
@@ -83,16 +81,6 @@ func (c *Config) checkOrder(r *report) {
 	for _, pair := range [][2]span{{lock, statement}, {statement, request}} {
 		if a, b := pair[0], pair[1]; a.value >= b.value {
 			r.rejectOrder([]string{a.path, b.path}, "%s", a.against("less than", b))
-		}
-	}
-
-	lowest := span{"leases.min_ttl", c.Leases.MinTTL}
-	usual := span{"leases.default_ttl", c.Leases.DefaultTTL}
-	highest := span{"leases.max_ttl", c.Leases.MaxTTL}
-	life := span{"leases.max_lifetime", c.Leases.MaxLifetime}
-	for _, pair := range [][2]span{{lowest, usual}, {usual, highest}, {highest, life}} {
-		if a, b := pair[0], pair[1]; a.value > b.value {
-			r.rejectOrder([]string{a.path, b.path}, "%s", a.against("at most", b))
 		}
 	}
 }

@@ -33,6 +33,9 @@ var ErrLostRace = errors.New("the mark moved meanwhile")
 // ErrBlocked says that the key was revoked and can't be granted yet.
 var ErrBlocked = errors.New("the lock key is revoked and blocked")
 
+// ErrNeverGranted says that the key has no mark.
+var ErrNeverGranted = errors.New("the lock key was never granted")
+
 // ErrBusy says that the mark's row stayed locked past the lock_timeout: the
 // write in flight under the old token is still running.
 var ErrBusy = errors.New("the mark is locked by a write in flight")

@@ -68,18 +68,26 @@ func (m *Marks) Read(ctx context.Context, key lease.Key) (Mark, error) {
 	return mark, wall("reading the mark", key, err)
 }
 
-// List returns up to limit marks whose keys begin with prefix and come after
-// after, in byte order.
-func (m *Marks) List(ctx context.Context, prefix string, after lease.Key, limit int) ([]Mark, error) {
+// Selection picks marks. The zero value picks none.
+type Selection struct {
+	Prefix string    // of their keys
+	After  lease.Key // their keys come after it, in byte order
+	Held   bool      // only those that admit writes
+	Limit  int
+}
+
+// List returns the marks that s picks, in byte order of their keys.
+func (m *Marks) List(ctx context.Context, s Selection) ([]Mark, error) {
 	const query = `
 		SELECT ` + markColumns + `
 		  FROM fencegate.marks
 		 WHERE lock_key >= $1
 		   AND starts_with(lock_key, $1)
 		   AND lock_key > $2
+		   AND (state = 'held' OR NOT $3)
 		 ORDER BY lock_key
-		 LIMIT $3`
-	rows, _ := m.db.Query(ctx, query, prefix, after, limit)
+		 LIMIT $4`
+	rows, _ := m.db.Query(ctx, query, s.Prefix, s.After, s.Held, s.Limit)
 	marks, err := pgx.CollectRows(rows, scanMark)
 	if err != nil {
 		return nil, fmt.Errorf("listing marks: %w", classify(err))
@@ -139,6 +147,33 @@ func (m *Marks) Release(ctx context.Context, claim lease.Claim, principal string
 	return refusal(claim, code, mark)
 }
 
+// Revocation cuts a holder off.
+type Revocation struct {
+	Key       lease.Key
+	Block     time.Duration // how long nobody is granted the key; 0: not at all
+	Reason    string        // for the history
+	Principal string        // who revokes
+}
+
+// Revoke closes the mark, whoever holds it: when it returns, nothing is admitted
+// under it any more. It waits for the write in flight, at most the connection's
+// lock_timeout (ErrBusy). It returns the claim that was closed, with which the
+// lease is found, and ErrNeverGranted if there is no mark.
+func (m *Marks) Revoke(ctx context.Context, r Revocation) (lease.Claim, error) {
+	closed := lease.Claim{Key: r.Key}
+	var holder string
+	err := m.db.QueryRow(ctx, `SELECT token, holder FROM fencegate.revoke_mark($1, $2, $3, $4)`,
+		r.Key, r.Block, r.Reason, r.Principal,
+	).Scan(&closed.Token, &holder)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return closed, ErrNeverGranted
+	}
+	if err == nil {
+		closed.Holder, err = lease.ParseHolder(holder)
+	}
+	return closed, wall("revoking the mark", r.Key, err)
+}
+
 // Verify returns nil if the claim matches its mark now, else a *Refusal, and
 // how long ago the mark was granted. It takes no lock: a nil answer can be out
 // of date before it arrives.
@@ -163,12 +198,7 @@ func (m *Marks) Verify(ctx context.Context, claim lease.Claim) (age time.Duratio
 // its mark was granted to, it takes the whole transaction with it. claims has
 // each key once, in byte order: marks are locked in that order.
 func Admit(batch *pgx.Batch, claims []lease.Claim) {
-	keys := make([]string, len(claims))
-	holders := make([]string, len(claims))
-	tokens := make([]int64, len(claims))
-	for i, claim := range claims {
-		keys[i], holders[i], tokens[i] = string(claim.Key), claim.Holder.Wire(), int64(claim.Token)
-	}
+	keys, holders, tokens := columns(claims)
 	batch.Queue(`SELECT fencegate.admit($1, $2, $3)`, keys, holders, tokens)
 }
 

@@ -1,9 +1,11 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fencegate/fencegate/internal/fence"
@@ -25,34 +27,101 @@ type Lease struct {
 	Remaining time.Duration // by the lock service, when it answered
 }
 
-// Acquire takes the lock key for a fresh holder and grants it the next token.
-// When it returns without error, no write under an older token of key commits
-// any more. Errors: *Held, ErrTTL, ErrOverloaded, ErrDatabaseUnavailable,
-// lockclient.ErrUnavailable, fence.ErrBusy.
-//
-// ttl 0 takes the default.
-func (g *Gate) Acquire(ctx context.Context, key lease.Key, ttl time.Duration, to fence.Grantee) (Lease, error) {
-	ttl, err := g.Terms.ttl(ttl)
-	if err != nil {
-		return Lease{}, err
-	}
-	a := &attempt{gate: g, claim: lease.Claim{Key: key, Holder: lease.NewHolder()}, ttl: ttl, to: to}
-	granted, err := a.run(ctx)
-	if err != nil {
-		a.giveBack(ctx)
-		return Lease{}, err
-	}
-	return granted, nil
+// Acquisition is what an acquire asks for.
+type Acquisition struct {
+	Keys []lease.Key   // one or more, each once
+	TTL  time.Duration // 0: the default, the shortest of several keys'
+	To   fence.Grantee
+	Once fence.Once // the zero value names nothing
+
+	Wait  time.Duration // how long to wait for keys that are held; 0: not at all
+	Each  time.Duration // bounds each attempt; 0: only ctx does
+	Pause func() func() // called before waiting, and what it returns after; nil: nothing
 }
 
-func (t Terms) ttl(asked time.Duration) (time.Duration, error) {
-	if asked == 0 {
-		return t.Default, nil
+// Granted is what an acquire was granted.
+type Granted struct {
+	Leases   []Lease // in the order in which the keys were asked for
+	Replayed bool    // by an earlier acquire under the same idempotency key
+}
+
+// Acquire takes the lock keys for fresh holders, all or none, and grants each the
+// next token. When it returns without error, no write under an older token of
+// them commits any more. Errors: *Held, ErrTTL, ErrOverloaded, ErrKeyReused,
+// ErrDatabaseUnavailable, lockclient.ErrUnavailable, fence.ErrBusy; *Refused when
+// what was granted under the same idempotency key before is worth nothing now.
+func (g *Gate) Acquire(ctx context.Context, a Acquisition) (Granted, error) {
+	ttl, err := g.ttlOf(a.TTL, a.Keys...)
+	if err != nil {
+		return Granted{}, err
 	}
-	if asked < t.Min || asked > t.Max {
-		return 0, fmt.Errorf("%w: %s, allowed are %s to %s", ErrTTL, asked, t.Min, t.Max)
+	try := func() (Granted, error) {
+		ctx, cancel := bounded(ctx, a.Each)
+		defer cancel()
+		return g.acquire(ctx, a, ttl)
 	}
-	return asked, nil
+	if a.Wait == 0 {
+		return try()
+	}
+	return g.queued(ctx, a, try)
+}
+
+func bounded(ctx context.Context, most time.Duration) (context.Context, context.CancelFunc) {
+	if most == 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, most)
+}
+
+// acquire tries once.
+func (g *Gate) acquire(ctx context.Context, a Acquisition, ttl time.Duration) (Granted, error) {
+	earlier, err := g.recall(ctx, a)
+	if err != nil || earlier.Replayed {
+		return earlier, err
+	}
+	attempts := make([]*attempt, len(a.Keys))
+	for i, key := range a.Keys {
+		attempts[i] = &attempt{gate: g, claim: lease.Claim{Key: key, Holder: lease.NewHolder()}, ttl: ttl, to: a.To}
+	}
+	granted, err := g.run(ctx, a, attempts)
+	if err == nil {
+		return granted, nil
+	}
+	for _, one := range attempts {
+		one.giveBack(ctx)
+	}
+	if held := (*Held)(nil); a.Once.Key != "" && errors.As(err, &held) {
+		// Perhaps by an earlier attempt of the same acquire.
+		if earlier, recalled := g.recall(ctx, a); recalled != nil || earlier.Replayed {
+			return earlier, recalled
+		}
+	}
+	return Granted{}, err
+}
+
+// run takes every lease before it raises a mark: when one key is held, the others
+// stay as they are. Keys are taken in byte order, so that two acquires of the
+// same ones don't each take what the other needs.
+func (g *Gate) run(ctx context.Context, a Acquisition, attempts []*attempt) (Granted, error) {
+	ordered := slices.SortedFunc(slices.Values(attempts), func(x, y *attempt) int { return cmp.Compare(x.claim.Key, y.claim.Key) })
+	for _, step := range []func(*attempt, context.Context) error{(*attempt).take, (*attempt).grant} {
+		for _, one := range ordered {
+			if err := step(one, ctx); err != nil {
+				return Granted{}, err
+			}
+		}
+	}
+	if err := g.remember(ctx, a, ordered); err != nil {
+		return Granted{}, err
+	}
+	granted := Granted{Leases: make([]Lease, len(attempts))}
+	for i, one := range attempts {
+		var err error
+		if granted.Leases[i], err = one.confirm(ctx); err != nil {
+			return Granted{}, err
+		}
+	}
+	return granted, nil
 }
 
 // attempt is one acquire. The order of its steps is the safety: the mark is
@@ -69,24 +138,26 @@ type attempt struct {
 	taken bool        // the lease may be ours: it must be given back on failure
 }
 
-func (a *attempt) run(ctx context.Context) (Lease, error) {
-	for range maxRaces {
-		if err := a.readMark(ctx); err != nil {
-			return Lease{}, err
-		}
-		if err := a.takeLease(ctx); err != nil {
-			return Lease{}, err
-		}
-		err := a.raiseMark(ctx)
-		if errors.Is(err, fence.ErrLostRace) {
-			continue
-		}
-		if err != nil {
-			return Lease{}, err
-		}
-		return a.confirm(ctx)
+// take is steps 1 and 2.
+func (a *attempt) take(ctx context.Context) error {
+	if err := a.readMark(ctx); err != nil {
+		return err
 	}
-	return Lease{}, fmt.Errorf("%w: %q was granted to others %d times meanwhile", ErrOverloaded, a.claim.Key, maxRaces)
+	return a.takeLease(ctx)
+}
+
+// grant is step 3, after a lost race with steps 1 and 2 in front of it.
+func (a *attempt) grant(ctx context.Context) error {
+	for range maxRaces {
+		err := a.raiseMark(ctx)
+		if !errors.Is(err, fence.ErrLostRace) {
+			return err
+		}
+		if err := a.take(ctx); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: %q was granted to others %d times meanwhile", ErrOverloaded, a.claim.Key, maxRaces)
 }
 
 // readMark is step 1.

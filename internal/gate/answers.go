@@ -26,7 +26,7 @@ type Once struct {
 // What a request under a used key can meet.
 var (
 	// ErrKeyReused: the key was used for another request.
-	ErrKeyReused = errors.New("the idempotency key was used for another request")
+	ErrKeyReused = fence.ErrKeyReused
 	// ErrKeyBusy: an earlier attempt is still running.
 	ErrKeyBusy = errors.New("an earlier attempt under this idempotency key is still running")
 	// errApplied: an earlier attempt was applied; its answer is to be replayed.
@@ -147,6 +147,9 @@ func (g *Gate) ForgetAnswers(ctx context.Context) error {
 			if n, err = g.forgetSome(ctx); err != nil && ctx.Err() == nil {
 				g.Log.Warn("expired idempotency keys could not be deleted", "error", err)
 			}
+		}
+		if _, err := g.Marks.Forget(ctx, forgetBatch); err != nil && ctx.Err() == nil {
+			g.Log.Warn("expired idempotency keys of acquires could not be deleted", "error", err)
 		}
 	}
 }

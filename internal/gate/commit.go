@@ -145,7 +145,7 @@ func queue(batch *pgx.Batch, s statement.Statement) { batch.Queue(s.SQL, s.Args.
 func (g *Gate) send(ctx context.Context, pool *pgxpool.Pool, batch *pgx.Batch, called bool, read func(pgx.BatchResults) error) error {
 	ctx, cancel := undisturbed(ctx)
 	defer cancel()
-	conn, err := pool.Acquire(ctx)
+	conn, err := connection(ctx, pool)
 	if err != nil {
 		return classify(reaching, err)
 	}
@@ -173,6 +173,13 @@ func (r *Rows) add(results pgx.BatchResults) (text []string, err error) {
 		return nil, nil
 	}
 	return []string{*json}, nil
+}
+
+// connection leaves the batch most of the time left.
+func connection(ctx context.Context, pool *pgxpool.Pool) (*pgxpool.Conn, error) {
+	ctx, cancel := thirdOf(ctx)
+	defer cancel()
+	return pool.Acquire(ctx)
 }
 
 // undisturbed keeps the deadline of ctx and drops its cancellation: cancelling

@@ -16,6 +16,7 @@ import (
 	"github.com/fencegate/fencegate/internal/audit"
 	"github.com/fencegate/fencegate/internal/catalog"
 	"github.com/fencegate/fencegate/internal/fence"
+	"github.com/fencegate/fencegate/internal/lease"
 	"github.com/fencegate/fencegate/internal/lockclient"
 	"github.com/fencegate/fencegate/internal/pooled"
 )
@@ -31,6 +32,10 @@ type Config struct {
 	Records *audit.Reader
 	Log     *slog.Logger
 	Terms   Terms
+
+	// Namespaces have terms of their own. Of several that a key belongs to the one
+	// with the longest prefix counts. Zero value: Terms are everybody's.
+	Namespaces []Namespace
 
 	// Pooled is what each transaction sets for itself on connections that a pooler
 	// lends out. Nil: connections are direct and have been set up.
@@ -48,16 +53,12 @@ type Config struct {
 	FenceOnly bool
 }
 
-// Terms bounds leases. All are needed: Min <= Default <= Max <= Lifetime.
-type Terms struct {
-	Min, Default, Max time.Duration // of one lease or renewal
-	Lifetime          time.Duration // from the grant to the last renewal's end
-}
-
-// Gate is safe for concurrent use and keeps nothing between calls: any number
-// of gateways on one database behave as one.
+// Gate is safe for concurrent use and keeps nothing that decides between calls:
+// any number of gateways on one database behave as one.
 type Gate struct {
 	Config
+	turns   *turns
+	waiting *waiting
 }
 
 // New checks cfg and returns its gate.
@@ -65,9 +66,10 @@ func New(cfg Config) (*Gate, error) {
 	if cfg.Writes == nil || cfg.Reads == nil || cfg.Tables == nil || cfg.Store == nil || cfg.Marks == nil || cfg.Audit == nil || cfg.Records == nil || cfg.Log == nil {
 		return nil, errors.New("gate: a part is missing from its configuration")
 	}
-	t := cfg.Terms
-	if t.Min < time.Millisecond || t.Min > t.Default || t.Default > t.Max || t.Max > t.Lifetime {
-		return nil, errors.New("gate: lease terms must rise from min over default and max to lifetime")
+	for _, t := range append([]Terms{cfg.Terms}, terms(cfg.Namespaces)...) {
+		if !t.rise() {
+			return nil, errors.New("gate: lease terms must rise from min over default and max to lifetime")
+		}
 	}
-	return &Gate{Config: cfg}, nil
+	return &Gate{Config: cfg, turns: &turns{keys: map[lease.Key]*line{}}, waiting: newWaiting()}, nil
 }

@@ -56,7 +56,7 @@ func TestGrants(t *testing.T) {
 		for n := range 8 {
 			workers.Go(func() {
 				for done := 0; done < 10; {
-					granted, err := gates[n%2].Acquire(t.Context(), shelfKey, 0, fence.Grantee{})
+					granted, err := gates[n%2].Acquire(t.Context(), Acquisition{Keys: []lease.Key{shelfKey}})
 					if held := (*Held)(nil); errors.As(err, &held) {
 						continue
 					}
@@ -66,14 +66,14 @@ func TestGrants(t *testing.T) {
 					}
 					done++
 					mu.Lock()
-					if other, twice := holders[granted.Claim.Token]; twice {
-						t.Errorf("token %s went to %s and %s", granted.Claim.Token, other, granted.Claim.Holder)
+					if other, twice := holders[granted.Leases[0].Claim.Token]; twice {
+						t.Errorf("token %s went to %s and %s", granted.Leases[0].Claim.Token, other, granted.Leases[0].Claim.Holder)
 					}
-					holders[granted.Claim.Token] = granted.Claim.Holder
+					holders[granted.Leases[0].Claim.Token] = granted.Leases[0].Claim.Holder
 					mu.Unlock()
 					if n%3 == 0 {
-						s.store.Drop(context.Background(), shelfKey, granted.Claim.Holder) // runs out
-					} else if _, err := s.gate.Release(t.Context(), granted.Claim, origin); err != nil {
+						s.store.Drop(context.Background(), shelfKey, granted.Leases[0].Claim.Holder) // runs out
+					} else if _, err := s.gate.Release(t.Context(), granted.Leases[0].Claim, origin); err != nil {
 						t.Error(err)
 					}
 				}
@@ -110,7 +110,7 @@ func TestGrants(t *testing.T) {
 		t.Parallel()
 		s := newShelf(t)
 		s.db.Exec(t, `ALTER TABLE fencegate.grants ADD CONSTRAINT no_more CHECK (false) NOT VALID`)
-		if _, err := s.gate.Acquire(t.Context(), shelfKey, 0, fence.Grantee{}); err == nil {
+		if _, err := s.gate.Acquire(t.Context(), Acquisition{Keys: []lease.Key{shelfKey}}); err == nil {
 			t.Fatal("granted without its history")
 		}
 		current, err := s.store.Read(t.Context(), shelfKey)
@@ -126,7 +126,7 @@ func TestGrants(t *testing.T) {
 		s.expire(t, claim)
 		s.db.Exec(t, `UPDATE fencegate.marks SET state = 'revoked', blocked_until = clock_timestamp() + interval '1 hour'`)
 		var held *Held
-		if _, err := s.gate.Acquire(t.Context(), shelfKey, 0, fence.Grantee{}); !errors.As(err, &held) || held.Wait < 59*time.Minute {
+		if _, err := s.gate.Acquire(t.Context(), Acquisition{Keys: []lease.Key{shelfKey}}); !errors.As(err, &held) || held.Wait < 59*time.Minute {
 			t.Fatalf("acquire while blocked: %v", err)
 		}
 		s.refusedFor(claim, fence.LeaseRevoked)

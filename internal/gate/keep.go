@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fencegate/fencegate/internal/audit"
+	"github.com/fencegate/fencegate/internal/auth"
 	"github.com/fencegate/fencegate/internal/fence"
 	"github.com/fencegate/fencegate/internal/lease"
 	"github.com/fencegate/fencegate/internal/lockclient"
@@ -19,7 +20,7 @@ import (
 //
 // ttl 0 takes the default.
 func (g *Gate) Renew(ctx context.Context, claim lease.Claim, ttl time.Duration, from audit.Origin) (Lease, error) {
-	ttl, err := g.Terms.ttl(ttl)
+	ttl, err := g.ttlOf(ttl, claim.Key)
 	if err != nil {
 		return Lease{}, err
 	}
@@ -55,10 +56,11 @@ func (g *Gate) renew(ctx context.Context, claim lease.Claim, ttl time.Duration) 
 // lifetimeLeft returns how much longer a grant of this age may live, at least a
 // millisecond, or a refusal.
 func (g *Gate) lifetimeLeft(claim lease.Claim, age time.Duration) (time.Duration, error) {
-	left := g.Terms.Lifetime - age
+	lifetime := g.TermsOf(claim.Key).Lifetime
+	left := lifetime - age
 	if left < time.Millisecond {
 		return 0, &Refused{Code: LeaseExpired, Claim: claim, Mark: claim.Token,
-			Detail: fmt.Sprintf("granted %s ago, past the maximum lifetime of %s", age.Round(time.Second), g.Terms.Lifetime)}
+			Detail: fmt.Sprintf("granted %s ago, past the maximum lifetime of %s", age.Round(time.Second), lifetime)}
 	}
 	return left, nil
 }
@@ -108,5 +110,33 @@ func (g *Gate) Release(ctx context.Context, claim lease.Claim, from audit.Origin
 		g.Log.Warn("a released lease could not be deleted, it runs out by itself",
 			"lock_key", claim.Key.Wire(), "error", err)
 	}
+	g.waiting.wake(claim.Key)
 	return released, nil
+}
+
+// Revoke cuts the holder of a lock key off, whoever it is: once it returns,
+// nothing is admitted under the key before a new grant, which is not made within
+// r.Block. The lease that is dropped is the one the mark names; nobody else's.
+// Errors: auth.ErrDenied, fence.ErrNeverGranted, fence.ErrBusy,
+// ErrDatabaseUnavailable.
+func (g *Gate) Revoke(ctx context.Context, p auth.Principal, r fence.Revocation) (lease.Claim, error) {
+	if err := auth.AllowRevoke(p); err != nil {
+		return lease.Claim{}, err
+	}
+	r.Principal = p.Name
+	closed, err := g.Marks.Revoke(ctx, r)
+	switch {
+	case errors.Is(err, fence.ErrNeverGranted):
+		return closed, err
+	case err != nil:
+		return closed, harmless(classify(executing, err))
+	}
+	g.Log.Warn("a lock key was revoked", "lock_key", r.Key.Wire(), "token", closed.Token.String(),
+		"block", r.Block, "reason", r.Reason, "principal", p.Name)
+	if _, err := g.Store.Drop(ctx, closed.Key, closed.Holder); err != nil {
+		g.Log.Warn("a revoked lease could not be deleted, it runs out by itself",
+			"lock_key", closed.Key.Wire(), "error", err)
+	}
+	g.waiting.wake(closed.Key)
+	return closed, nil
 }

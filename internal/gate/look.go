@@ -8,6 +8,7 @@ import (
 	"github.com/fencegate/fencegate/internal/audit"
 	"github.com/fencegate/fencegate/internal/fence"
 	"github.com/fencegate/fencegate/internal/lease"
+	"github.com/fencegate/fencegate/internal/lockclient"
 )
 
 // State is what is known about a lock key now.
@@ -29,12 +30,7 @@ func (g *Gate) Look(ctx context.Context, key lease.Key) (State, error) {
 	if err != nil {
 		return State{}, err
 	}
-	return State{
-		Mark:   mark,
-		Live:   current[0].Live(),
-		Left:   current[0].Remaining,
-		OfMark: current[0].Live() && current[0].Holder.Digest() == mark.HolderDigest,
-	}, nil
+	return stateOf(mark, current[0]), nil
 }
 
 // Mark returns the mark of key, the zero Mark if it was never granted.
@@ -43,11 +39,47 @@ func (g *Gate) Mark(ctx context.Context, key lease.Key) (fence.Mark, error) {
 	return mark, classify(reaching, err)
 }
 
-// ListMarks returns up to limit marks whose keys begin with prefix and come
-// after after, in byte order.
-func (g *Gate) ListMarks(ctx context.Context, prefix string, after lease.Key, limit int) ([]fence.Mark, error) {
-	marks, err := g.Marks.List(ctx, prefix, after, limit)
+// ListMarks returns the marks that s picks, in byte order of their keys.
+func (g *Gate) ListMarks(ctx context.Context, s fence.Selection) ([]fence.Mark, error) {
+	marks, err := g.Marks.List(ctx, s)
 	return marks, classify(reaching, err)
+}
+
+// ListLeases returns what is known about those of the held marks that s picks
+// which have a live lease, and the last key that was looked at: "" says that no
+// more are held. Marks and leases are read one after the other.
+func (g *Gate) ListLeases(ctx context.Context, s fence.Selection) (live []State, last lease.Key, err error) {
+	s.Held = true
+	marks, err := g.ListMarks(ctx, s)
+	if err != nil || len(marks) == 0 {
+		return nil, "", err
+	}
+	keys := make([]lease.Key, len(marks))
+	for i, mark := range marks {
+		keys[i] = mark.Key
+	}
+	readings, err := g.Store.Read(ctx, keys...)
+	if err != nil {
+		return nil, "", err
+	}
+	for i, mark := range marks {
+		if readings[i].Live() {
+			live = append(live, stateOf(mark, readings[i]))
+		}
+	}
+	if len(marks) == s.Limit {
+		last = keys[len(keys)-1]
+	}
+	return live, last, nil
+}
+
+func stateOf(mark fence.Mark, current lockclient.Reading) State {
+	return State{
+		Mark:   mark,
+		Live:   current.Live(),
+		Left:   current.Remaining,
+		OfMark: current.Live() && current.Holder.Digest() == mark.HolderDigest,
+	}
 }
 
 // ListRefusals returns up to limit records, newest first.

@@ -85,11 +85,11 @@ func (w *world) mutate(t *testing.T, function, rule, instead string) {
 
 func (w *world) grant(t *testing.T, g *Gate, key lease.Key) lease.Claim {
 	t.Helper()
-	granted, err := g.Acquire(t.Context(), key, 0, fence.Grantee{Client: "test", Principal: "test"})
+	granted, err := g.Acquire(t.Context(), Acquisition{Keys: []lease.Key{key}, To: fence.Grantee{Client: "test", Principal: "test"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return granted.Claim
+	return granted.Leases[0].Claim
 }
 
 // expire ends a holder's lease as its TTL would.

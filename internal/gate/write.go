@@ -110,6 +110,11 @@ func (g *Gate) write(ctx context.Context, w Write) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	giveBack, err := g.turns.take(ctx, w.Claims)
+	if err != nil {
+		return Result{}, err
+	}
+	defer giveBack()
 	parts, err := retried(ctx, g.Writes, func(ctx context.Context, replan bool) ([]Rows, error) {
 		return g.commit(ctx, w, plan, replan)
 	})

@@ -47,3 +47,12 @@ type Store interface {
 	// Drop deletes holder's lease and nobody else's. False: there was none.
 	Drop(ctx context.Context, key lease.Key, holder lease.Holder) (bool, error)
 }
+
+// Watcher is a Store that can tell when leases are dropped, by whichever gateway.
+// What it tells is a hint, and some of it may be lost: acquires that wait look
+// again by themselves.
+type Watcher interface {
+	// Watch calls dropped with the key of each lease that is dropped, until ctx
+	// ends; then it returns nil.
+	Watch(ctx context.Context, dropped func(lease.Key)) error
+}

@@ -28,7 +28,7 @@ func routes(t *testing.T) map[string]*openapi3.Operation {
 }
 
 // lockRoutes are the routes that write, but never to a table.
-var lockRoutes = []string{"POST /v1/leases", "POST /v1/leases/renew", "POST /v1/leases/release"}
+var lockRoutes = []string{"POST /v1/leases", "POST /v1/leases/renew", "POST /v1/leases/release", "POST /v1/leases/revoke"}
 
 func TestEveryRouteOfTheContractHasItsDoors(t *testing.T) {
 	t.Parallel()

@@ -51,7 +51,7 @@ func readings() map[string][]string {
 	paths := map[string][]string{
 		"/rest/rpc/{name}":  calls,
 		"/rest/{table}":     table,
-		"/v1/leases":        {"/v1/leases?key=stock:live", "/v1/leases?key=stock:never", "/v1/leases"},
+		"/v1/leases":        {"/v1/leases?key=stock:live", "/v1/leases?key=stock:never", "/v1/leases", "/v1/leases?prefix=stock:&limit=1&cursor=a"},
 		"/v1/refusals":      {"/v1/refusals", "/v1/refusals?key=stock:live&limit=1", "/v1/refusals?code='"},
 		"/v1/refusals/{id}": {"/v1/refusals/1", "/v1/refusals/2", "/v1/refusals/x"},
 		"/v1/marks":         {"/v1/marks", "/v1/marks?prefix=stock:", "/v1/marks?cursor='"},

@@ -41,6 +41,7 @@ type fault struct {
 	column     string
 	constraint string
 	sqlState   string
+	lockKey    string
 	operation  *int               // of a transaction
 	outcome    api.ProblemOutcome // not_applied if ""
 	retryAfter time.Duration      // > 0: the same request may be sent again
@@ -74,7 +75,7 @@ func faultOf(err error) *fault {
 	case errors.As(err, &refused):
 		return refusedFault(refused)
 	case errors.As(err, &held):
-		return &fault{status: http.StatusLocked, slug: "lock_held", detail: held.Reason, retryAfter: max(held.Wait, time.Second)}
+		return &fault{status: http.StatusLocked, slug: "lock_held", lockKey: held.Key.Wire(), detail: held.Reason, retryAfter: max(held.Wait, time.Second)}
 	case errors.As(err, &wrong):
 		return statementFault(wrong)
 	case errors.As(err, &db):
@@ -85,6 +86,8 @@ func faultOf(err error) *fault {
 		return &fault{status: http.StatusNotFound, slug: "unknown_routine", code: "PGRST202", detail: "there is no such registered statement or exposed function"}
 	case errors.Is(err, audit.ErrNotFound):
 		return &fault{status: http.StatusNotFound, slug: "not_found", detail: "there is no such record"}
+	case errors.Is(err, fence.ErrNeverGranted):
+		return &fault{status: http.StatusNotFound, slug: "not_found", pointer: "/key", detail: "the lock key was never granted: there is nobody to cut off"}
 	case errors.Is(err, auth.ErrDenied):
 		return &fault{status: http.StatusForbidden, slug: "forbidden", code: "42501", detail: err.Error()}
 	case errors.Is(err, gate.ErrTTL):
@@ -208,6 +211,7 @@ func (f *fault) problem(requestID string) api.Problem {
 		Column:     optional(shorten(f.column)),
 		Constraint: optional(f.constraint),
 		Sqlstate:   optional(f.sqlState),
+		LockKey:    optional(f.lockKey),
 		Operation:  f.operation,
 	}
 	if f.refused != nil {

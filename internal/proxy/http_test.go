@@ -24,7 +24,7 @@ func TestHTTP(t *testing.T) {
 
 	for _, path := range []string{
 		"/", "/rest", "/rest/", "/rest//inventory", "//rest/inventory", "/rest/inventory/", "/rest/inventory/1", "/REST/inventory",
-		"/v1", "/v1/", "/v1/leases/", "/v1/lease", "/v2/leases", "/v1/leases/adopt", "/v1/leases/announce", "/v1/leases/revoke",
+		"/v1", "/v1/", "/v1/leases/", "/v1/lease", "/v2/leases", "/v1/leases/adopt", "/v1/leases/announce",
 		"/v1/grants", "/v1/refusals/1/2", "/metrics", "/livez", "/debug/pprof/", "/openapi.json", "/favicon.ico",
 		"/rest/../v1/leases", "/rest/%2e%2e/v1/leases", "/rest/inventory/..", "/%ff", "/%00", "/rest%2Finventory",
 	} {
@@ -172,16 +172,6 @@ func TestHTTP(t *testing.T) {
 			t.Errorf("%d %s", answer.Status, answer.Body)
 		}
 		w.refused(t, g, patch(with(l, "Content-Profile", "shop", "Content-Profile", "shop")), want{status: 400, slug: "malformed_query", parameter: "Content-Profile"})
-	})
-
-	t.Run("AnAcquireTakesNoIdempotencyKey", func(t *testing.T) {
-		for _, key := range []string{"abc", `"abc"`, ""} {
-			p := want{status: 400, slug: "unsupported_header", parameter: "Idempotency-Key"}
-			w.refused(t, g, testenv.Request{Method: http.MethodPost, Path: "/v1/leases", Header: http.Header{"Idempotency-Key": {key}}, Body: `{"key":"idempotent"}`}, p)
-		}
-		if answer := g.TryAcquire(t, "idempotent", 0); answer.Status != http.StatusCreated {
-			t.Errorf("the refused acquire took the lock: %s", answer.Body)
-		}
 	})
 
 	t.Run("BytesThatAreNotUTF8AreNoReasonToFail", func(t *testing.T) {

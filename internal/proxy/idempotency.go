@@ -42,13 +42,3 @@ func fingerprint(r *http.Request, bodyDigest string) string {
 	}, "\n")))
 	return hex.EncodeToString(sum[:])
 }
-
-// refuseIdempotencyKey keeps a caller from relying on what an acquire does not
-// have yet.
-func refuseIdempotencyKey(h http.Header) error {
-	if len(h.Values("Idempotency-Key")) == 0 {
-		return nil
-	}
-	return &fault{status: http.StatusBadRequest, slug: "unsupported_header", parameter: "Idempotency-Key",
-		detail: "Idempotency-Key is for writes; an acquire that is sent again is answered with 423 until the first lease runs out"}
-}

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"cmp"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -12,32 +13,6 @@ import (
 	"github.com/fencegate/fencegate/internal/gate"
 	"github.com/fencegate/fencegate/internal/lease"
 )
-
-// maxClient bounds the name that a worker gives itself, in characters.
-const maxClient = 200
-
-// AcquireLease answers POST /v1/leases.
-func (s *Server) AcquireLease(w http.ResponseWriter, r *http.Request) {
-	key, ttl, grantee, err := decodeAcquire(r)
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	granted, err := s.Gate.Acquire(r.Context(), key, ttl, grantee)
-	s.respondLease(w, r, http.StatusCreated, granted, err)
-}
-
-func decodeAcquire(r *http.Request) (key lease.Key, ttl time.Duration, grantee fence.Grantee, err error) {
-	var body api.AcquireRequest
-	if key, err = decodeKeyed(r, &body, &body.Key); err != nil {
-		return key, ttl, grantee, err
-	}
-	if err := cmp.Or(checkClient(body.Client), refuseIdempotencyKey(r.Header)); err != nil {
-		return key, ttl, grantee, err
-	}
-	ttl, err = parseTTL(body.TtlMs)
-	return key, ttl, fence.Grantee{Client: valueOf(body.Client), Principal: principal(r).Name}, err
-}
 
 // RenewLease answers POST /v1/leases/renew.
 func (s *Server) RenewLease(w http.ResponseWriter, r *http.Request) {
@@ -72,56 +47,74 @@ func (s *Server) ReleaseLease(w http.ResponseWriter, r *http.Request) {
 	respondJSON(w, http.StatusOK, api.Release{Released: released.Done, Reason: optional(released.Reason)})
 }
 
-// ReadLease answers GET /v1/leases?key=.
-func (s *Server) ReadLease(w http.ResponseWriter, r *http.Request, params api.ReadLeaseParams) {
-	if err := checkQuery(r, "key"); err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	key, err := lease.ParseKey(params.Key)
-	if err != nil {
-		s.fail(w, r, malformedFencing("key", err))
-		return
-	}
-	state, err := s.Gate.Look(r.Context(), key)
+// RevokeLease answers POST /v1/leases/revoke.
+func (s *Server) RevokeLease(w http.ResponseWriter, r *http.Request) {
+	revocation, err := decodeRevoke(r)
 	if err != nil {
 		s.fail(w, r, err)
 		return
 	}
-	answer := api.LeaseState{Key: key.Wire(), Live: state.Live}
-	if state.Live {
-		answer.RemainingMs = new(state.Left.Milliseconds())
+	closed, err := s.Gate.Revoke(r.Context(), principal(r), revocation)
+	if err != nil {
+		s.fail(w, r, err)
+		return
 	}
-	if state.Mark.Token != 0 {
-		answer.Mark = new(apiMark(state.Mark))
-		answer.MarkHoldsLease = &state.OfMark
+	answer := api.Revocation{Key: closed.Key.Wire(), Token: closed.Token.String()}
+	if revocation.Block > 0 {
+		answer.BlockedUntil = new(time.Now().Add(revocation.Block).UTC())
 	}
 	respondJSON(w, http.StatusOK, answer)
 }
+
+func decodeRevoke(r *http.Request) (revocation fence.Revocation, err error) {
+	var body api.RevokeRequest
+	if revocation.Key, err = decodeKeyed(r, &body, &body.Key); err != nil {
+		return revocation, err
+	}
+	revocation.Reason = strings.TrimSpace(body.Reason)
+	if n := utf8.RuneCountInString(revocation.Reason); n == 0 || n > maxReason {
+		return revocation, &fault{status: http.StatusBadRequest, slug: "malformed_json", pointer: "/reason",
+			detail: fmt.Sprintf("reason says why, in 1 to %d characters", maxReason)}
+	}
+	if body.BlockMs != nil {
+		revocation.Block, err = parseMS("/block_ms", *body.BlockMs, maxBlock)
+	}
+	return revocation, err
+}
+
+// maxReason bounds the reason of a revocation, in characters.
+const maxReason = 500
+
+// maxBlock bounds how long a revoked key can't be granted.
+const maxBlock = 24 * time.Hour
 
 func (s *Server) respondLease(w http.ResponseWriter, r *http.Request, status int, l gate.Lease, err error) {
 	if err != nil {
 		s.fail(w, r, err)
 		return
 	}
-	headers := map[string]string{
-		"Lock-Key":      l.Claim.Key.Header(),
-		"Lock-Holder":   l.Claim.Holder.Header(),
-		"Fencing-Token": l.Claim.Token.String(),
-	}
-	for name, value := range headers {
+	answer := s.apiLease(l)
+	for name, value := range answer.Headers {
 		w.Header().Set(name, value) // where a shell can cut them out
 	}
-	respondJSON(w, status, api.Lease{
+	respondJSON(w, status, answer)
+}
+
+func (s *Server) apiLease(l gate.Lease) api.Lease {
+	return api.Lease{
 		Key:           l.Claim.Key.Wire(),
 		Holder:        l.Claim.Holder.Wire(),
 		Token:         l.Claim.Token.String(),
 		TtlMs:         l.Remaining.Milliseconds(),
 		ExpiresAt:     time.Now().Add(l.Remaining).UTC(),
 		RenewAfterMs:  (l.Remaining / 3).Milliseconds(),
-		MaxLifetimeMs: s.Gate.Terms.Lifetime.Milliseconds(),
-		Headers:       headers,
-	})
+		MaxLifetimeMs: s.Gate.TermsOf(l.Claim.Key).Lifetime.Milliseconds(),
+		Headers: map[string]string{
+			"Lock-Key":      l.Claim.Key.Header(),
+			"Lock-Holder":   l.Claim.Holder.Header(),
+			"Fencing-Token": l.Claim.Token.String(),
+		},
+	}
 }
 
 // decodeKeyed decodes a body into body, whose member key points into it.
@@ -180,11 +173,13 @@ func parseTTL(ms *int64) (time.Duration, error) {
 	return time.Duration(*ms) * time.Millisecond, nil
 }
 
-func checkClient(client *string) error {
-	if client == nil || utf8.RuneCountInString(*client) <= maxClient {
-		return nil
+// parseMS reads a time at pointer of 0 to most.
+func parseMS(pointer string, ms int64, most time.Duration) (time.Duration, error) {
+	if ms < 0 || ms > most.Milliseconds() {
+		return 0, &fault{status: http.StatusUnprocessableEntity, slug: "out_of_range", pointer: pointer,
+			detail: fmt.Sprintf("%s must be 0 to %d", pointer[1:], most.Milliseconds())}
 	}
-	return &fault{status: http.StatusBadRequest, slug: "malformed_json", pointer: "/client", detail: "client is longer than 200 characters"}
+	return time.Duration(ms) * time.Millisecond, nil
 }
 
 func optional(s string) *string {

@@ -130,13 +130,19 @@ func TestAcquire(t *testing.T) {
 		`{"key":"base64:YW\nJj"}`: {status: 400, slug: "fencing_malformed", pointer: "/key"},
 		`{"key":"base64:AA=="}`:   {status: 400, slug: "fencing_malformed", pointer: "/key"},
 		`{"key":"` + strings.Repeat("k", 513) + `"}`: {status: 400, slug: "fencing_malformed", pointer: "/key"},
-		`{"Key":"bad"}`:                                             {status: 400, slug: "malformed_json", pointer: "/Key"},
-		`{"key":"bad","key":"bad"}`:                                 {status: 400, slug: "malformed_json", pointer: "/key"},
-		`{"key":"bad","KEY":"bad"}`:                                 {status: 400, slug: "malformed_json", pointer: "/KEY"},
-		`{"key":"bad"} {}`:                                          {status: 400, slug: "malformed_json"},
-		`{"key":"bad","keys":["a"]}`:                                {status: 400, slug: "malformed_json", pointer: "/keys"},
-		`{"keys":["bad"]}`:                                          {status: 400, slug: "malformed_json", pointer: "/keys"},
-		`{"key":"bad","wait_ms":100}`:                               {status: 400, slug: "malformed_json", pointer: "/wait_ms"},
+		`{"Key":"bad"}`:              {status: 400, slug: "malformed_json", pointer: "/Key"},
+		`{"key":"bad","key":"bad"}`:  {status: 400, slug: "malformed_json", pointer: "/key"},
+		`{"key":"bad","KEY":"bad"}`:  {status: 400, slug: "malformed_json", pointer: "/KEY"},
+		`{"key":"bad"} {}`:           {status: 400, slug: "malformed_json"},
+		`{"key":"bad","keys":["a"]}`: {status: 400, slug: "fencing_malformed", pointer: "/key"},
+		`{"keys":[]}`:                {status: 400, slug: "too_many_locks", pointer: "/keys"},
+		`{"keys":["bad"` + strings.Repeat(`,"bad"`, 32) + `]}`:      {status: 400, slug: "too_many_locks", pointer: "/keys"},
+		`{"keys":["bad","a,b"]}`:                                    {status: 400, slug: "fencing_malformed", pointer: "/keys/1"},
+		`{"keys":["bad","base64:YmFk"]}`:                            {status: 400, slug: "fencing_malformed", pointer: "/keys/1"},
+		`{"keys":"bad"}`:                                            {status: 400, slug: "malformed_json", pointer: "/keys"},
+		`{"key":"bad","wait_ms":-1}`:                                {status: 422, slug: "out_of_range", pointer: "/wait_ms"},
+		`{"key":"bad","wait_ms":60001}`:                             {status: 422, slug: "out_of_range", pointer: "/wait_ms"},
+		`{"key":"bad","wait_ms":"1"}`:                               {status: 400, slug: "malformed_json", pointer: "/wait_ms"},
 		`{"key":"bad","holder":"mine"}`:                             {status: 400, slug: "malformed_json", pointer: "/holder"},
 		`{"key":"bad","token":"7"}`:                                 {status: 400, slug: "malformed_json", pointer: "/token"},
 		`{"key":"bad","ttl_ms":0}`:                                  {status: 422, slug: "ttl_out_of_range", pointer: "/ttl_ms"},
@@ -216,7 +222,7 @@ func TestLook(t *testing.T) {
 		}
 	})
 	t.Run("MalformedKeysAreRefused", func(t *testing.T) {
-		for _, query := range []string{"key=", "key=a,b", "key=%00", "key=%ff", "key=+a", "key=a&x=1", "key=a&key=b", "", "key=%zz", "prefix=a", "limit=1&key=a"} {
+		for _, query := range []string{"key=", "key=a,b", "key=%00", "key=%ff", "key=+a", "key=a&x=1", "key=a&key=b", "key=%zz", "limit=1&key=a", "prefix=a&key=a", "limit=0", "limit=1001", "cursor=a,b", "holder=a"} {
 			answer := g.Do(t, testenv.Request{Path: "/v1/leases?" + query, Broken: true})
 			if p := answer.Problem(t); answer.Status != 400 || p.Outcome != "not_applied" {
 				t.Errorf("%s: %d %s", query, answer.Status, answer.Body)

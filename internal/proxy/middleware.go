@@ -20,7 +20,10 @@ import (
 
 type contextKey int
 
-const requestIDKey contextKey = iota
+const (
+	requestIDKey contextKey = iota
+	stayKey
+)
 
 var plainRequestID = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,128}$`)
 
@@ -126,8 +129,22 @@ func (s *Server) limit(next http.Handler) http.Handler {
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), s.Limits.Request)
 		defer cancel()
+		ctx = context.WithValue(ctx, stayKey, &stay{slots: slots, whole: r.Context()})
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
+}
+
+// stay is what a request has while it is served: a slot, and more than the usual
+// time if it needs it.
+type stay struct {
+	slots chan struct{}
+	whole context.Context // ends with the caller's connection
+}
+
+// pause gives the slot up until the function it returns is called.
+func (s *stay) pause() (resume func()) {
+	<-s.slots
+	return func() { s.slots <- struct{}{} }
 }
 
 // gathered is a body that has been read.

@@ -273,7 +273,7 @@ func TestRead(t *testing.T) {
 
 	t.Run("HEADAnswersWhereGETDoes", func(t *testing.T) {
 		for path, status := range map[string]int{
-			"/rest/inventory": 200, "/rest/inventory?nope=eq.1": 422, "/rest/none": 404, "/v1/leases?key=k": 200, "/v1/leases": 400, "/v1/refusals": 200,
+			"/rest/inventory": 200, "/rest/inventory?nope=eq.1": 422, "/rest/none": 404, "/v1/leases?key=k": 200, "/v1/leases": 200, "/v1/leases?limit=0": 400, "/v1/refusals": 200,
 			"/v1/refusals/9": 404, "/v1/marks": 200, "/openapi.yaml": 200,
 		} {
 			answer := g.Do(t, testenv.Request{Method: http.MethodHead, Path: path, Broken: true})

@@ -8,6 +8,7 @@ import (
 	"github.com/fencegate/fencegate/internal/api"
 	"github.com/fencegate/fencegate/internal/audit"
 	"github.com/fencegate/fencegate/internal/fence"
+	"github.com/fencegate/fencegate/internal/gate"
 	"github.com/fencegate/fencegate/internal/lease"
 )
 
@@ -88,6 +89,63 @@ func (s *Server) ReadRefusal(w http.ResponseWriter, r *http.Request, id string) 
 	respondJSON(w, http.StatusOK, apiRefusal(record))
 }
 
+// ReadLease answers GET /v1/leases.
+func (s *Server) ReadLease(w http.ResponseWriter, r *http.Request, params api.ReadLeaseParams) {
+	var answer any
+	var err error
+	if params.Key != nil {
+		answer, err = s.leaseState(r, *params.Key)
+	} else {
+		answer, err = s.leasePage(r, params)
+	}
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	respondJSON(w, http.StatusOK, answer)
+}
+
+func (s *Server) leaseState(r *http.Request, text string) (api.LeaseState, error) {
+	if err := checkQuery(r, "key"); err != nil {
+		return api.LeaseState{}, err
+	}
+	key, err := lease.ParseKey(text)
+	if err != nil {
+		return api.LeaseState{}, malformedFencing("key", err)
+	}
+	state, err := s.Gate.Look(r.Context(), key)
+	return apiState(key, state), err
+}
+
+func (s *Server) leasePage(r *http.Request, params api.ReadLeaseParams) (api.LeasePage, error) {
+	page := api.LeasePage{Leases: []api.LeaseState{}}
+	limit, err := pageLimit(params.Limit)
+	after, malformed := cursorKey(params.Cursor)
+	if err := cmp.Or(checkQuery(r, "prefix", "limit", "cursor"), err, malformed); err != nil {
+		return page, err
+	}
+	live, last, err := s.Gate.ListLeases(r.Context(), fence.Selection{Prefix: valueOf(params.Prefix), After: after, Limit: limit})
+	for _, state := range live {
+		page.Leases = append(page.Leases, apiState(state.Mark.Key, state))
+	}
+	if last != "" {
+		page.NextCursor = new(last.Wire())
+	}
+	return page, err
+}
+
+func apiState(key lease.Key, state gate.State) api.LeaseState {
+	answer := api.LeaseState{Key: key.Wire(), Live: state.Live}
+	if state.Live {
+		answer.RemainingMs = new(state.Left.Milliseconds())
+	}
+	if state.Mark.Token != 0 {
+		answer.Mark = new(apiMark(state.Mark))
+		answer.MarkHoldsLease = &state.OfMark
+	}
+	return answer
+}
+
 // ListMarks answers GET /v1/marks.
 func (s *Server) ListMarks(w http.ResponseWriter, r *http.Request, params api.ListMarksParams) {
 	page, err := s.markPage(r, params)
@@ -122,13 +180,11 @@ func (s *Server) markPage(r *http.Request, params api.ListMarksParams) (api.Mark
 	if err != nil {
 		return page, err
 	}
-	var after lease.Key
-	if params.Cursor != nil {
-		if after, err = lease.ParseKey(*params.Cursor); err != nil {
-			return page, malformedFencing("cursor", err)
-		}
+	after, err := cursorKey(params.Cursor)
+	if err != nil {
+		return page, err
 	}
-	marks, err := s.Gate.ListMarks(r.Context(), valueOf(params.Prefix), after, limit+1)
+	marks, err := s.Gate.ListMarks(r.Context(), fence.Selection{Prefix: valueOf(params.Prefix), After: after, Limit: limit + 1})
 	if len(marks) > limit {
 		marks = marks[:limit]
 		page.NextCursor = new(marks[limit-1].Key.Wire())
@@ -137,6 +193,18 @@ func (s *Server) markPage(r *http.Request, params api.ListMarksParams) (api.Mark
 		page.Marks = append(page.Marks, apiMark(mark))
 	}
 	return page, err
+}
+
+// cursorKey reads a cursor that is a lock key.
+func cursorKey(given *api.Cursor) (lease.Key, error) {
+	if given == nil {
+		return "", nil
+	}
+	key, err := lease.ParseKey(*given)
+	if err != nil {
+		return "", malformedFencing("cursor", err)
+	}
+	return key, nil
 }
 
 func pageLimit(given *api.PageLimit) (int, error) {

@@ -94,7 +94,7 @@ func TestNullMissingAndEmptyAreThreeThings(t *testing.T) {
 func backends(t *testing.T, pool *pgxpool.Pool) string {
 	t.Helper()
 	return scalar[string](t, pool, `
-		SELECT string_agg(pid::text, ' ' ORDER BY pid)
+		SELECT coalesce(string_agg(pid::text, ' ' ORDER BY pid), '')
 		  FROM pg_stat_activity
 		 WHERE application_name = 'fencegate' AND datname = current_database()`)
 }
@@ -164,11 +164,26 @@ functions:
 
 func TestACallLeavesNoTraceInItsConnection(t *testing.T) {
 	t.Parallel()
-	db := testenv.Postgres(t)
+	t.Run("Direct", func(t *testing.T) {
+		t.Parallel()
+		db := testenv.Postgres(t)
+		wantNoTraces(t, db, "database: {url: '%s', pool_size: 1, read_pool_size: 1}\n", db.URL,
+			"DO $$ BEGIN PERFORM pg_advisory_lock(2); RAISE EXCEPTION 'after all'; END $$", deallocate)
+	})
+	t.Run("ThroughAPooler", func(t *testing.T) {
+		t.Parallel()
+		db := testenv.Postgres(t)
+		bouncer := testenv.PgBouncer(t, db.URL, 1, nil)
+		wantNoTraces(t, db, "database: {url: '%s', pooler: transaction}\n", bouncer.URL(db.Name))
+	})
+}
+
+const deallocate = "DEALLOCATE ALL" // after it there is no way but a new session
+
+func wantNoTraces(t *testing.T, db *testenv.Database, config, url string, more ...string) {
 	db.Exec(t, devstack.Shop)
 	db.Exec(t, tracesSQL)
-	g := testenv.StartGateway(t, testenv.GatewayOptions{Database: db, Tables: tracesTables,
-		Config: fmt.Sprintf("database: {url: '%s', pool_size: 1, read_pool_size: 1}\n", db.URL)})
+	g := testenv.StartGateway(t, testenv.GatewayOptions{Database: db, DatabaseURL: url, Tables: tracesTables, Config: fmt.Sprintf(config, url)})
 	l := g.Acquire(t, "stamp:A", 60000)
 	call := func(trace string) testenv.Request {
 		return testenv.Request{Method: http.MethodPost, Path: "/rest/rpc/leave", Header: l.Header(), Body: `{"sku":"A","trace":"` + trace + `"}`}
@@ -180,13 +195,11 @@ func TestACallLeavesNoTraceInItsConnection(t *testing.T) {
 	}
 	pool := db.Pool(t)
 	before, sessions := traces(), backends(t, pool)
-	const deallocate = "DEALLOCATE ALL" // after it there is no way but a new session
-	for _, trace := range []string{
+	for _, trace := range append([]string{
 		"SET search_path = pg_temp", "SET timezone = 'Asia/Tokyo'", "SET default_transaction_isolation = serializable", "SET default_transaction_read_only = on",
 		"SET statement_timeout = 1", "SET session_replication_role = replica", "SET shop.worker = 'somebody'", "SET ROLE pg_monitor", "SET SESSION AUTHORIZATION pg_monitor",
-		"CREATE TEMP TABLE left_over ()", "SELECT pg_advisory_lock(1)", "DO $$ BEGIN PERFORM pg_advisory_lock(2); RAISE EXCEPTION 'after all'; END $$",
-		"LISTEN news", "DISCARD PLANS", deallocate,
-	} {
+		"CREATE TEMP TABLE left_over ()", "SELECT pg_advisory_lock(1)", "LISTEN news", "DISCARD PLANS",
+	}, more...) {
 		t.Run(trace, func(t *testing.T) {
 			called := g.Do(t, call(trace))
 			g.Do(t, testenv.Request{Path: "/rest/rpc/leave?sku=A&trace=" + strings.ReplaceAll(trace, " ", "+")})

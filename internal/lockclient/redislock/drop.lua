@@ -1,5 +1,8 @@
--- KEYS[1] lease; ARGV[1] holder
+-- KEYS[1] lease; ARGV[1] holder, ARGV[2] channel
+-- Whoever waits for the lease hears of it.
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then
   return 0
 end
-return redis.call('DEL', KEYS[1])
+redis.call('DEL', KEYS[1])
+redis.call('PUBLISH', ARGV[2], KEYS[1])
+return 1

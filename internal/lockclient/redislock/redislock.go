@@ -7,6 +7,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -36,7 +37,10 @@ type Store struct {
 	prefix string
 }
 
-var _ lockclient.Store = (*Store)(nil)
+var (
+	_ lockclient.Store   = (*Store)(nil)
+	_ lockclient.Watcher = (*Store)(nil)
+)
 
 // New returns a store over client that prefixes every Redis key with prefix.
 // The caller closes client.
@@ -97,12 +101,32 @@ func (s *Store) Extend(ctx context.Context, key lease.Key, holder lease.Holder, 
 
 // Drop implements lockclient.Store.
 func (s *Store) Drop(ctx context.Context, key lease.Key, holder lease.Holder) (bool, error) {
-	n, err := dropScript.Run(ctx, s.client, []string{s.name(key)}, string(holder)).Int()
+	n, err := dropScript.Run(ctx, s.client, []string{s.name(key)}, string(holder), s.channel()).Int()
 	if err != nil {
 		return false, unavailable("dropping", key, err)
 	}
 	return n == 1, nil
 }
+
+// Watch implements lockclient.Watcher. The connection it listens on is made anew
+// whenever it is lost; what was published meanwhile is not heard.
+func (s *Store) Watch(ctx context.Context, dropped func(lease.Key)) error {
+	listening := s.client.Subscribe(ctx, s.channel())
+	defer listening.Close()
+	messages := listening.Channel()
+	for {
+		select {
+		case m := <-messages:
+			dropped(lease.Key(strings.TrimPrefix(m.Payload, s.prefix)))
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// channel is where drops are published: no lock key is written like it, since a
+// key has no control characters.
+func (s *Store) channel() string { return s.prefix + "\n" + "dropped" }
 
 func (s *Store) name(key lease.Key) string { return s.prefix + string(key) }
 
