@@ -212,7 +212,7 @@ func TestIdempotency(t *testing.T) {
 		gate.Writes = refuser.pool
 		answered := make(chan error, 1)
 		go func() {
-			answered <- gate.refuseAnswer(context.Background(), w, []*Refused{{Code: LeaseExpired, Claim: claim}})
+			answered <- gate.refuseAnswer(context.Background(), w, []*Refused{{Code: LeaseExpired, Claim: claim}}, nil)
 		}()
 		for waits := false; !waits; {
 			select {

@@ -55,8 +55,12 @@ func (w Write) stops(refusals []*Refused) []stop {
 
 // refuseAnswer leaves the tombstone of a refused request: an earlier attempt
 // that is still on its way can't be applied any more once the caller knows.
-// errApplied says that one has been.
-func (g *Gate) refuseAnswer(ctx context.Context, w Write, refusals []*Refused) error {
+// errApplied says that one has been. earlier are those under
+// way in this gateway that are not stopped by it.
+func (g *Gate) refuseAnswer(ctx context.Context, w Write, refusals []*Refused, earlier []*underWay) error {
+	if err := ended(ctx, earlier); err != nil {
+		return err
+	}
 	_, err := g.exec(ctx, `SELECT fencegate.refuse_answer($1, $2, $3, $4, $5::jsonb, $6)`,
 		w.Principal.Name, w.Once.Key, w.Once.Fingerprint, string(refusals[0].Code), asJSON(w.stops(refusals)), g.KeepAnswers)
 	return classify(executing, answerError(w.Claims, err))

@@ -1,11 +1,13 @@
 package gate
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fencegate/fencegate/internal/audit"
 	"github.com/fencegate/fencegate/internal/fence"
@@ -221,5 +223,84 @@ func TestAForgedTokenIsNotHeldAgainstTheRightOne(t *testing.T) {
 	}
 	if result, err := s.append(claim, once); err != nil || result.Replayed || s.value() != written {
 		t.Errorf("%+v, %v, the row holds %q", result, err, s.value())
+	}
+}
+
+// An attempt under right claims waits for its turn in one gateway, and another
+// under a mistyped holder is to be refused. In the same gateway that waits for the
+// first; what another gateway has under way nobody can know.
+func TestARefusalWaitsForWhatIsUnderWayInTheSameGateway(t *testing.T) {
+	t.Parallel()
+	for name, same := range map[string]bool{"TheSame": true, "AnotherControl": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newCounter(t)
+			claim := s.grant(t, s.gate, shelfKey)
+			mistyped := claim
+			mistyped.Holder = lease.NewHolder()
+			once := Once{Key: "request", Fingerprint: "f"}
+			first, letGo := s.inLine(claim, once)
+			at := s.gate
+			if !same {
+				at = s.world.gate(t, remembering)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second) // of which it waits a third
+			defer cancel()
+			_, err := at.Write(ctx, s.appending(mistyped, once))
+			if same && !errors.Is(err, ErrKeyBusy) || !same && code(err) != fence.HolderMismatch {
+				t.Fatalf("while the first is under way: %v", err)
+			}
+			letGo()
+			if err := <-first; err != nil || s.value() != written {
+				t.Fatalf("%v, the row holds %q", err, s.value())
+			}
+			if result, err := at.Write(t.Context(), s.appending(mistyped, once)); err != nil || !result.Replayed {
+				t.Errorf("afterwards: %+v, %v", result, err)
+			}
+			if len(s.gate.attempts.running) != 0 {
+				t.Errorf("%d are still noted", len(s.gate.attempts.running))
+			}
+		})
+	}
+}
+
+func TestARefusalUnderTheSameClaimsWaitsForNothing(t *testing.T) {
+	t.Parallel()
+	s := newCounter(t)
+	claim := s.grant(t, s.gate, shelfKey)
+	once := Once{Key: "request", Fingerprint: "f"}
+	first, letGo := s.inLine(claim, once)
+	s.expire(t, claim)
+	if got := code(second(s.append(claim, once))); got != LeaseExpired {
+		t.Errorf("while the first is under way it is refused with %q", got)
+	}
+	letGo()
+	if got := code(<-first); got != LeaseExpired || s.value() != "before" {
+		t.Errorf("the first is refused with %q, the row holds %q", got, s.value())
+	}
+}
+
+// inLine sends a write that waits for its turn until letGo is called.
+func (s *shelf) inLine(claim lease.Claim, once Once) (outcome <-chan error, letGo func()) {
+	s.Helper()
+	var giveBack []func()
+	for range atOnce {
+		done, err := s.gate.turns.take(s.Context(), []lease.Claim{claim})
+		if err != nil {
+			s.Fatal(err)
+		}
+		giveBack = append(giveBack, done)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- second(s.append(claim, once)) }()
+	for users := atOnce; users == atOnce; {
+		s.gate.turns.mu.Lock()
+		users = s.gate.turns.keys[claim.Key].users
+		s.gate.turns.mu.Unlock()
+	}
+	return ended, func() {
+		for _, done := range giveBack {
+			done()
+		}
 	}
 }
