@@ -102,7 +102,10 @@ func (h *house) wire(ctx context.Context, cfg *config.Config) (_ http.Handler, e
 		h.notified = &notified{config: h.pools.marks.Config().ConnConfig, tables: h.tables, log: h.log}
 	}
 	h.store = redislock.New(h.redis, cfg.Redis.KeyPrefix)
-	h.audit = audit.NewWriter(h.pools.single(h.pools.audit), instanceName())
+	h.audit = audit.NewWriter(h.pools.single(h.pools.audit), instanceName(), cfg.Audit.KeepRefusals)
+	if err = h.audit.Keep(); err != nil {
+		return nil, err
+	}
 	h.gate, err = gate.New(gate.Config{
 		Writes: h.pools.writes, Reads: h.pools.reads, Pooled: h.pools.pooled, Tables: h.tables,
 		Store: h.store, Marks: fence.New(h.pools.single(h.pools.marks)),
@@ -171,6 +174,7 @@ func (h *house) run(ctx context.Context) error {
 	writing, stopWriting := context.WithCancel(context.WithoutCancel(ctx))
 	var writer errgroup.Group
 	writer.Go(func() error { return h.audit.Run(writing) })
+	writer.Go(func() error { return h.audit.Retain(writing, h.log) })
 	writer.Go(func() error { return h.gate.ForgetAnswers(writing) })
 	serving, ctx := errgroup.WithContext(ctx)
 	for _, l := range h.listeners() {

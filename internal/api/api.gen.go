@@ -879,10 +879,11 @@ type ListRefusalsParams struct {
 	Code *string `form:"code,omitempty" json:"code,omitempty"`
 
 	// Table As recorded: schema.table.
-	Table *string    `form:"table,omitempty" json:"table,omitempty"`
-	Since *time.Time `form:"since,omitempty" json:"since,omitempty"`
-	Until *time.Time `form:"until,omitempty" json:"until,omitempty"`
-	Limit *PageLimit `form:"limit,omitempty" json:"limit,omitempty"`
+	Table     *string    `form:"table,omitempty" json:"table,omitempty"`
+	Principal *string    `form:"principal,omitempty" json:"principal,omitempty"`
+	Since     *time.Time `form:"since,omitempty" json:"since,omitempty"`
+	Until     *time.Time `form:"until,omitempty" json:"until,omitempty"`
+	Limit     *PageLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
 	// Cursor `next_cursor` of the page before.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
@@ -894,10 +895,11 @@ type HeadRefusalsParams struct {
 	Code *string `form:"code,omitempty" json:"code,omitempty"`
 
 	// Table As recorded: schema.table.
-	Table *string    `form:"table,omitempty" json:"table,omitempty"`
-	Since *time.Time `form:"since,omitempty" json:"since,omitempty"`
-	Until *time.Time `form:"until,omitempty" json:"until,omitempty"`
-	Limit *PageLimit `form:"limit,omitempty" json:"limit,omitempty"`
+	Table     *string    `form:"table,omitempty" json:"table,omitempty"`
+	Principal *string    `form:"principal,omitempty" json:"principal,omitempty"`
+	Since     *time.Time `form:"since,omitempty" json:"since,omitempty"`
+	Until     *time.Time `form:"until,omitempty" json:"until,omitempty"`
+	Limit     *PageLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
 	// Cursor `next_cursor` of the page before.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
@@ -3196,6 +3198,19 @@ func (siw *ServerInterfaceWrapper) ListRefusals(w http.ResponseWriter, r *http.R
 		return
 	}
 
+	// ------------- Optional query parameter "principal" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "principal", r.URL.Query(), &params.Principal, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "principal"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "principal", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "since" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "since", r.URL.Query(), &params.Since, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
@@ -3303,6 +3318,19 @@ func (siw *ServerInterfaceWrapper) HeadRefusals(w http.ResponseWriter, r *http.R
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "table"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "table", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "principal" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "principal", r.URL.Query(), &params.Principal, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "principal"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "principal", Err: err})
 		}
 		return
 	}

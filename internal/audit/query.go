@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,12 +15,20 @@ import (
 
 // Filter narrows List. Zero values don't narrow.
 type Filter struct {
-	Key    lease.Key
-	Code   string
-	Table  string
-	Since  time.Time
-	Until  time.Time
-	Before int64 // only records with a smaller id: the page after it
+	Key       lease.Key
+	Code      string
+	Table     string
+	Principal string
+	Since     time.Time
+	Until     time.Time
+	Before    Place // only records before it: the page after
+}
+
+// Place is where a record stands: records are ordered by time, and by id where
+// times are equal. The zero value is no place.
+type Place struct {
+	OccurredAt time.Time // to the microsecond
+	ID         int64
 }
 
 // Reader reads records.
@@ -52,17 +61,20 @@ func (r *Reader) List(ctx context.Context, f Filter, limit int) ([]Record, error
 	if f.Table != "" {
 		narrow("table_name = $%d", f.Table)
 	}
+	if f.Principal != "" {
+		narrow("principal = $%d", f.Principal)
+	}
 	if !f.Since.IsZero() {
 		narrow("occurred_at >= $%d", f.Since)
 	}
 	if !f.Until.IsZero() {
 		narrow("occurred_at < $%d", f.Until)
 	}
-	if f.Before != 0 {
-		narrow("id < $%d", f.Before)
+	if f.Before != (Place{}) {
+		narrow("(occurred_at, id) < ($%d, "+strconv.FormatInt(f.Before.ID, 10)+")", f.Before.OccurredAt)
 	}
 	args = append(args, limit)
-	query += fmt.Sprintf("\n ORDER BY id DESC\n LIMIT $%d", len(args))
+	query += fmt.Sprintf("\n ORDER BY occurred_at DESC, id DESC\n LIMIT $%d", len(args))
 	rows, _ := r.db.Query(ctx, query, args...)
 	records, err := pgx.CollectRows(rows, scan)
 	if err != nil {

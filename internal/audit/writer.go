@@ -28,6 +28,7 @@ var ErrNotRunning = errors.New("the audit writer is not running")
 type Writer struct {
 	db       pooled.Querier
 	instance string
+	keep     time.Duration
 	queue    chan pending
 	stopped  chan struct{}
 }
@@ -42,12 +43,13 @@ type answer struct {
 	err error
 }
 
-// NewWriter returns a writer that records as instance. Run must be running for
-// Record to work.
-func NewWriter(db pooled.Querier, instance string) *Writer {
+// NewWriter returns a writer that records as instance and keeps records at least
+// for keep, a day or more. Run must be running for Record to work.
+func NewWriter(db pooled.Querier, instance string, keep time.Duration) *Writer {
 	return &Writer{
 		db:       db,
 		instance: instance,
+		keep:     keep,
 		queue:    make(chan pending, maxGroup),
 		stopped:  make(chan struct{}),
 	}
@@ -117,6 +119,9 @@ func (w *Writer) gather(first pending) []pending {
 // never one that it may have taken, which would be recorded twice.
 func (w *Writer) write(group []pending) {
 	ids, err := w.insert(group)
+	if noPartition(err) && w.Keep() == nil {
+		ids, err = w.insert(group)
+	}
 	if len(group) > 1 && leftNothing(err) {
 		for i := range group {
 			w.write(group[i : i+1])

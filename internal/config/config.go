@@ -37,6 +37,8 @@ type Config struct {
 	Leases Leases `yaml:"leases"`
 	// Limits bounds what requests may ask for.
 	Limits Limits `yaml:"limits"`
+	// Audit says what is kept of refusals.
+	Audit Audit `yaml:"audit"`
 	// Log says what is logged and how.
 	Log Log `yaml:"log"`
 	// Schemas are the schemas a request may name; the first is the one used
@@ -188,6 +190,13 @@ type Limits struct {
 	KeepIdempotencyKeys time.Duration `yaml:"keep_idempotency_keys"`
 }
 
+// Audit says what is kept of refusals.
+type Audit struct {
+	// KeepRefusals is how long a refusal is on record at least; whole weeks are
+	// dropped. Default 2160h, 90 days; 24h to 87600h.
+	KeepRefusals time.Duration `yaml:"keep_refusals"`
+}
+
 // Log says what is logged and how.
 type Log struct {
 	// Level is the least level logged: debug, info, warn or error. Default
@@ -232,6 +241,7 @@ func defaults() *Config {
 
 			KeepIdempotencyKeys: 24 * time.Hour,
 		},
-		Log: Log{Level: "info", Format: "json"},
+		Audit: Audit{KeepRefusals: 90 * 24 * time.Hour},
+		Log:   Log{Level: "info", Format: "json"},
 	}
 }

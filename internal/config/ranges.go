@@ -7,6 +7,8 @@ const (
 	// which PostgreSQL takes for no timeout at all.
 	shortest = time.Millisecond
 	longest  = 24 * time.Hour
+	// longestKept is ten years.
+	longestKept = 10 * 365 * 24 * time.Hour
 	// shortestTTL leaves a worker time for a round trip before its lease ends.
 	shortestTTL = 100 * time.Millisecond
 	// longestPrefix bounds what each Redis key costs.
@@ -34,14 +36,17 @@ func (c *Config) checkRanges(r *report) {
 	}
 	checkTerms("leases", c.Leases.MinTTL, c.Leases.DefaultTTL, c.Leases.MaxTTL, c.Leases.MaxLifetime, r)
 	c.checkNamespaces(r)
+	span{"audit.keep_refusals", c.Audit.KeepRefusals}.within(r, longest, longestKept)
 	if len(c.Redis.KeyPrefix) > longestPrefix {
 		r.reject("redis.key_prefix", "is longer than %d bytes", longestPrefix)
 	}
 }
 
-func (s span) check(r *report, low time.Duration) {
-	if s.value < low || s.value > longest {
-		r.reject(s.path, "is %s; must be %s to %s", brief(s.value), brief(low), brief(longest))
+func (s span) check(r *report, low time.Duration) { s.within(r, low, longest) }
+
+func (s span) within(r *report, low, high time.Duration) {
+	if s.value < low || s.value > high {
+		r.reject(s.path, "is %s; must be %s to %s", brief(s.value), brief(low), brief(high))
 	}
 }
 

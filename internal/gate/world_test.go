@@ -49,7 +49,7 @@ func newWorld(t *testing.T) *world {
 // gate returns a gate that records; options change its configuration.
 func (w *world) gate(t *testing.T, options ...func(*Config)) *Gate {
 	t.Helper()
-	writer := audit.NewWriter(w.pool, t.Name())
+	writer := audit.NewWriter(w.pool, t.Name(), 24*time.Hour)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { writer.Run(ctx); close(ended) }()

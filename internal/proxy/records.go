@@ -2,8 +2,11 @@ package proxy
 
 import (
 	"cmp"
+	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/fencegate/fencegate/internal/api"
 	"github.com/fencegate/fencegate/internal/audit"
@@ -32,7 +35,7 @@ func (s *Server) ListRefusals(w http.ResponseWriter, r *http.Request, params api
 	page := api.RefusalPage{Refusals: []api.Refusal{}}
 	if len(records) > limit {
 		records = records[:limit]
-		page.NextCursor = new(strconv.FormatInt(records[limit-1].ID, 10))
+		page.NextCursor = new(cursorOf(records[limit-1]))
 	}
 	for _, record := range records {
 		page.Refusals = append(page.Refusals, apiRefusal(record))
@@ -44,7 +47,7 @@ func decodeRefusalQuery(r *http.Request, params api.ListRefusalsParams) (limit i
 	if limit, err = pageLimit(params.Limit); err != nil {
 		return limit, f, err
 	}
-	known := checkQuery(r, "key", "code", "table", "since", "until", "limit", "cursor")
+	known := checkQuery(r, "key", "code", "table", "principal", "since", "until", "limit", "cursor")
 	_, acceptable := parseAccept(r.Header)
 	if err := cmp.Or(known, acceptable); err != nil {
 		return limit, f, err
@@ -60,11 +63,11 @@ func refusalFilter(params api.ListRefusalsParams) (f audit.Filter, err error) {
 		}
 	}
 	if params.Cursor != nil {
-		if f.Before, err = parseID("cursor", *params.Cursor); err != nil {
+		if f.Before, err = parsePlace(*params.Cursor); err != nil {
 			return f, err
 		}
 	}
-	f.Code, f.Table = valueOf(params.Code), valueOf(params.Table)
+	f.Code, f.Table, f.Principal = valueOf(params.Code), valueOf(params.Table), valueOf(params.Principal)
 	if params.Since != nil {
 		f.Since = *params.Since
 	}
@@ -72,6 +75,19 @@ func refusalFilter(params api.ListRefusalsParams) (f audit.Filter, err error) {
 		f.Until = *params.Until
 	}
 	return f, nil
+}
+
+// cursorOf is the place of a record as a cursor carries it.
+func cursorOf(r audit.Record) string { return fmt.Sprintf("%d-%d", r.OccurredAt.UnixMicro(), r.ID) }
+
+func parsePlace(text string) (audit.Place, error) {
+	before, after, found := strings.Cut(text, "-")
+	micros, err := parseID("cursor", before)
+	id, malformed := parseID("cursor", after)
+	if err := cmp.Or(err, malformed); err != nil || !found {
+		return audit.Place{}, cmp.Or(err, error(badParameter("cursor", "cursor is not one that this gateway has given")))
+	}
+	return audit.Place{OccurredAt: time.UnixMicro(micros), ID: id}, nil
 }
 
 // ReadRefusal answers GET /v1/refusals/{id}.

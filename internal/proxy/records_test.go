@@ -170,7 +170,7 @@ func TestRefusals(t *testing.T) {
 	for query, parameter := range map[string]string{
 		"limit=0": "limit", "limit=-1": "limit", "limit=1001": "limit", "limit=x": "limit", "limit=1.5": "limit", "limit=": "limit",
 		"limit=99999999999999999999": "limit", "cursor=0": "cursor", "cursor=x": "cursor", "cursor=-1": "cursor", "cursor=": "cursor",
-		"since=yesterday": "since", "until=2026-02-30T00:00:00Z": "until", "since=2026-01-01T00:00:00+01:00": "since", "kee=x": "kee", "principal=x": "principal",
+		"since=yesterday": "since", "until=2026-02-30T00:00:00Z": "until", "since=2026-01-01T00:00:00+01:00": "since", "kee=x": "kee", "principals=x": "principals",
 		"key=a&key=b": "key", "code=a&code=b": "code", "code=%00": "code", "code=%ff": "code", "table=a%00b": "table", "code=%zz": "code", "Key=x": "Key",
 		"order=id": "order", "%00=x": "%00",
 	} {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -53,7 +54,7 @@ func TestOneRecordThatCantBeWrittenCostsTheOthersNothing(t *testing.T) {
 // recordTogether records n refusals in one group and returns their errors.
 func recordTogether(t *testing.T, pool *pgxpool.Pool, n int) []error {
 	t.Helper()
-	writer := audit.NewWriter(pool, "test")
+	writer := audit.NewWriter(pool, "test", 24*time.Hour)
 	errs := make([]error, n)
 	done := make(chan struct{})
 	for i := range n {
