@@ -49,7 +49,7 @@ func TestAnswersAreKeptWhileTheSchemaMoves(t *testing.T) {
 		SELECT fencegate.keep_answer('anyone', 'one', 0, 1, '{"a":4}');
 		SELECT fencegate.refuse_answer('anyone', 'late', 'f', 'stale_token', '[]', '1 hour')`)
 
-	s.move("0007_tombstones.down.sql")
+	s.move("0008_tombstones.down.sql")
 	s.move("0005_large_answers.down.sql")
 	const whole = `one applied {4,0} {"a":1},{"a":2},{"a":4}|; late refused {} `
 	if got := s.look(`
@@ -81,14 +81,14 @@ func TestTombstonesAreKeptWhileTheSchemaMoves(t *testing.T) {
 			'[{"code": "lock_scope", "claims": [{"key": "a", "token": "4", "holder": "h"}, {"key": "b", "token": "9223372036854775807", "holder": "h"}], "whole": true}]', '1 hour');
 		SELECT fencegate.refuse_answer('anyone', 'forged', 'f', 'token_not_granted', '[]', '1 hour')`)
 
-	s.move("0007_tombstones.down.sql")
+	s.move("0008_tombstones.down.sql")
 	const ranks = `done applied 0; ended refused 4; forged refused 0; huge refused 9223372036854775807`
 	if got := s.look(`SELECT string_agg(concat_ws(' ', idempotency_key, state, token), '; ' ORDER BY idempotency_key) FROM fencegate.answers`); got != ranks {
 		t.Errorf("one version back they are\n%s, not\n%s", got, ranks)
 	}
 	s.db.Exec(t, `SELECT fencegate.refuse_answer('anyone', 'forged', 'f', 9223372036854775807, 'token_not_granted', '1 hour')`)
 
-	s.move("0007_tombstones.up.sql")
+	s.move("0008_tombstones.up.sql")
 	const stops = `done applied []; ended refused [{"code": "lease_expired", "rank": 4}]; forged refused []; huge refused [{"code": "lock_scope", "rank": 9223372036854775807}]`
 	if got := s.look(`SELECT string_agg(concat_ws(' ', idempotency_key, state, stops), '; ' ORDER BY idempotency_key) FROM fencegate.answers`); got != stops {
 		t.Errorf("and forth again they are\n%s, not\n%s", got, stops)
@@ -101,7 +101,7 @@ func TestTombstonesAreKeptWhileTheSchemaMoves(t *testing.T) {
 		}
 	}
 
-	s.move("0007_tombstones.down.sql")
+	s.move("0008_tombstones.down.sql")
 	if got := s.look(`SELECT string_agg(concat_ws(' ', idempotency_key, state, token), '; ' ORDER BY idempotency_key) FROM fencegate.answers`); got != ranks {
 		t.Errorf("and back again they are\n%s, not\n%s", got, ranks)
 	}
