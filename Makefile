@@ -9,7 +9,7 @@ DEPS := postgres redis
 
 .PHONY: help
 help: ## Show this
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: deps build ## Run a gateway to try, with its own PostgreSQL and Redis
@@ -20,13 +20,17 @@ demo: deps build ## Play the story of a paused worker
 	@$(BIN) demo
 
 .PHONY: test
-test: DEPS = postgres redis pgbouncer node
+test: DEPS = postgres redis pgbouncer node python
 test: deps check ## Run every check and test, against real servers
 	$(GO) run ./test/stack -- $(GO) test -race -count=1 -timeout 20m ./...
 
 .PHONY: bench
 bench: deps ## Measure the write path
-	$(GO) run ./test/stack -- $(GO) test -run '^$$' -bench . -benchtime 2s ./test/bench/...
+	$(GO) run ./test/stack -- $(GO) test -run '^$$' -bench . -benchtime 2s ./test/bench
+
+.PHONY: bench-refusals
+bench-refusals: deps ## Measure pages of five million refusals
+	$(GO) run ./test/stack -- $(GO) test -run '^$$' -bench . -benchtime 200x ./test/bench/refusals
 
 .PHONY: fuzz
 fuzz: deps ## Fuzz each parser for a minute

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Makes sure that the programs which `gateway dev` and the tests start are on
-# this machine: the PostgreSQL server and Redis; and for the tests PgBouncer, and
-# Node.js with npm, which run the stock JavaScript client. Names may be given:
+# this machine: the PostgreSQL server and Redis; and for the tests PgBouncer,
+# Node.js with npm, which run the stock JavaScript client, and Python, which runs
+# an example. Names may be given:
 #
-#   scripts/deps.sh [postgres] [redis] [pgbouncer] [node]   (default: postgres redis)
+#   scripts/deps.sh [postgres] [redis] [pgbouncer] [node] [python]   (default: postgres redis)
 #
 # Installs what is missing on Debian and Ubuntu, as root or by `sudo` without a
 # password, and leaves no service running. Elsewhere, says what to install and
@@ -47,6 +48,11 @@ have_node() {
   ((${version%%.*} >= 18))
 }
 
+# Below 3.9 a Python can't run examples/worker.py.
+have_python() {
+  python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null
+}
+
 have_pgbouncer() {
   local dir
   command -v pgbouncer >/dev/null && return
@@ -68,6 +74,7 @@ packages() {
       brew:node) names+=(node) ;;
       *:node) names+=(nodejs npm) ;;
       *:pgbouncer) names+=(pgbouncer) ;;
+      *:python) names+=(python3) ;;
     esac
   done
   echo "${names[*]}"
@@ -81,7 +88,7 @@ give_up() {
       exit 1
     fi
   done
-  echo "deps: missing ${missing[*]}: install what they are, with their server programs (Node.js 18 or newer, with npm)" >&2
+  echo "deps: missing ${missing[*]}: install what they are, with their server programs (Node.js 18 or newer, with npm; Python 3.9 or newer)" >&2
   exit 1
 }
 
@@ -101,7 +108,7 @@ leave_stopped() {
     case $need in
       postgres) need=postgresql ;;
       redis) need=redis-server ;;
-      node) continue ;;
+      node | python) continue ;;
     esac
     "${root[@]}" systemctl --quiet disable --now "$need" >>"$log" 2>&1 || true
   done
@@ -130,8 +137,8 @@ find_missing() {
   local need
   for need in "$@"; do
     case $need in
-      postgres | redis | pgbouncer | node) "have_$need" || missing+=("$need") ;;
-      *) echo "deps: unknown name $need: postgres, redis, pgbouncer or node" >&2 && exit 1 ;;
+      postgres | redis | pgbouncer | node | python) "have_$need" || missing+=("$need") ;;
+      *) echo "deps: unknown name $need: postgres, redis, pgbouncer, node or python" >&2 && exit 1 ;;
     esac
   done
 }

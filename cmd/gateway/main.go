@@ -14,7 +14,7 @@ import (
 
 func main() { os.Exit(run()) }
 
-// run returns the exit code: 0 well, 1 not.
+// run returns the exit code: 0 well, 1 not, or what the command says.
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -23,11 +23,23 @@ func run() int {
 	if err != nil && !errors.Is(err, errSaid) {
 		fmt.Fprintln(os.Stderr, "gateway:", err)
 	}
+	if exit := (*exitError)(nil); errors.As(err, &exit) {
+		return exit.code
+	}
 	if err != nil {
 		return 1
 	}
 	return 0
 }
+
+// exitError ends the program with a code of its own.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
 
 // errSaid is returned by commands that have told the user already what is wrong.
 var errSaid = errors.New("said")
@@ -42,6 +54,6 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newServe(), newCheck(), newMigrate(), newDev(), newDemo(), newVersion())
+	root.AddCommand(newServe(), newCheck(), newMigrate(), newDev(), newDemo(), newLease(), newVersion())
 	return root
 }

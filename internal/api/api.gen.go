@@ -35,21 +35,42 @@ func (e CheckedLockLeaseChecked) Valid() bool {
 	}
 }
 
+// Defines values for GrantEvent.
+const (
+	GrantEventGranted  GrantEvent = "granted"
+	GrantEventReleased GrantEvent = "released"
+	GrantEventRevoked  GrantEvent = "revoked"
+)
+
+// Valid indicates whether the value is a known member of the GrantEvent enum.
+func (e GrantEvent) Valid() bool {
+	switch e {
+	case GrantEventGranted:
+		return true
+	case GrantEventReleased:
+		return true
+	case GrantEventRevoked:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for MarkState.
 const (
-	Held     MarkState = "held"
-	Released MarkState = "released"
-	Revoked  MarkState = "revoked"
+	MarkStateHeld     MarkState = "held"
+	MarkStateReleased MarkState = "released"
+	MarkStateRevoked  MarkState = "revoked"
 )
 
 // Valid indicates whether the value is a known member of the MarkState enum.
 func (e MarkState) Valid() bool {
 	switch e {
-	case Held:
+	case MarkStateHeld:
 		return true
-	case Released:
+	case MarkStateReleased:
 		return true
-	case Revoked:
+	case MarkStateRevoked:
 		return true
 	default:
 		return false
@@ -175,6 +196,34 @@ type Claim struct {
 
 	// Token A fencing token in decimal digits; a string, since JavaScript rounds 63-bit numbers.
 	Token Token `json:"token"`
+}
+
+// Grant defines model for Grant.
+type Grant struct {
+	Client       string     `json:"client"`
+	Event        GrantEvent `json:"event"`
+	HolderDigest string     `json:"holder_digest"`
+	Id           string     `json:"id"`
+	Key          string     `json:"key"`
+	OccurredAt   time.Time  `json:"occurred_at"`
+
+	// Principal Who was granted it
+	Principal string `json:"principal"`
+
+	// Reason Of a revocation.
+	Reason *string `json:"reason,omitempty"`
+
+	// Token A fencing token in decimal digits; a string, since JavaScript rounds 63-bit numbers.
+	Token Token `json:"token"`
+}
+
+// GrantEvent defines model for Grant.Event.
+type GrantEvent string
+
+// GrantPage defines model for GrantPage.
+type GrantPage struct {
+	Grants     []Grant `json:"grants"`
+	NextCursor *string `json:"next_cursor,omitempty"`
 }
 
 // Lease defines model for Lease.
@@ -367,12 +416,16 @@ type Refusal struct {
 	Code   string  `json:"code"`
 
 	// Disposition event: a lost renewal or a late release; no write was involved.
-	Disposition    RefusalDisposition `json:"disposition"`
-	HolderDigest   string             `json:"holder_digest"`
-	Id             string             `json:"id"`
-	IdempotencyKey *string            `json:"idempotency_key,omitempty"`
-	Instance       string             `json:"instance"`
-	Key            string             `json:"key"`
+	Disposition RefusalDisposition `json:"disposition"`
+
+	// History When one record is read: what became of the lock key's grants, oldest
+	// first, from that of the presented token on; at most 100.
+	History        *[]Grant `json:"history,omitempty"`
+	HolderDigest   string   `json:"holder_digest"`
+	Id             string   `json:"id"`
+	IdempotencyKey *string  `json:"idempotency_key,omitempty"`
+	Instance       string   `json:"instance"`
+	Key            string   `json:"key"`
 
 	// MarkToken A fencing token in decimal digits; a string, since JavaScript rounds 63-bit numbers.
 	MarkToken     *Token    `json:"mark_token,omitempty"`
@@ -385,6 +438,7 @@ type Refusal struct {
 	Principal      string  `json:"principal"`
 	RemoteAddress  string  `json:"remote_address"`
 	RequestId      string  `json:"request_id"`
+	SupersededBy   *Grant  `json:"superseded_by,omitempty"`
 	Table          *string `json:"table,omitempty"`
 }
 
@@ -802,6 +856,24 @@ type PutRowParams struct {
 // PutRowJSONBody1 defines parameters for PutRow.
 type PutRowJSONBody1 = []Row
 
+// ListGrantsParams defines parameters for ListGrants.
+type ListGrantsParams struct {
+	Key   string     `form:"key" json:"key"`
+	Limit *PageLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor `next_cursor` of the page before.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// HeadGrantsParams defines parameters for HeadGrants.
+type HeadGrantsParams struct {
+	Key   string     `form:"key" json:"key"`
+	Limit *PageLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor `next_cursor` of the page before.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // ReadLeaseParams defines parameters for ReadLease.
 type ReadLeaseParams struct {
 	// Key Exactly this lock key, plain or `base64:`; nothing else beside it.
@@ -903,6 +975,28 @@ type HeadRefusalsParams struct {
 
 	// Cursor `next_cursor` of the page before.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// StreamRefusalsParams defines parameters for StreamRefusals.
+type StreamRefusalsParams struct {
+	Key  *string `form:"key,omitempty" json:"key,omitempty"`
+	Code *string `form:"code,omitempty" json:"code,omitempty"`
+
+	// Table As recorded: schema.table.
+	Table       *string `form:"table,omitempty" json:"table,omitempty"`
+	Principal   *string `form:"principal,omitempty" json:"principal,omitempty"`
+	LastEventID *string `json:"Last-Event-ID,omitempty"`
+}
+
+// HeadRefusalStreamParams defines parameters for HeadRefusalStream.
+type HeadRefusalStreamParams struct {
+	Key  *string `form:"key,omitempty" json:"key,omitempty"`
+	Code *string `form:"code,omitempty" json:"code,omitempty"`
+
+	// Table As recorded: schema.table.
+	Table       *string `form:"table,omitempty" json:"table,omitempty"`
+	Principal   *string `form:"principal,omitempty" json:"principal,omitempty"`
+	LastEventID *string `json:"Last-Event-ID,omitempty"`
 }
 
 // RunTransactionParams defines parameters for RunTransaction.
@@ -1230,6 +1324,12 @@ type ServerInterface interface {
 	// PutRow Write one row by its whole primary key
 	// (PUT /rest/{table})
 	PutRow(w http.ResponseWriter, r *http.Request, table Table, params PutRowParams)
+	// ListGrants What a lock key's grants became, newest first
+	// (GET /v1/grants)
+	ListGrants(w http.ResponseWriter, r *http.Request, params ListGrantsParams)
+	// HeadGrants The headers of what GET answers
+	// (HEAD /v1/grants)
+	HeadGrants(w http.ResponseWriter, r *http.Request, params HeadGrantsParams)
 	// ReadLease Who holds a lock key now, and under which token; or all live leases
 	// (GET /v1/leases)
 	ReadLease(w http.ResponseWriter, r *http.Request, params ReadLeaseParams)
@@ -1260,7 +1360,13 @@ type ServerInterface interface {
 	// HeadRefusals The headers of what GET answers
 	// (HEAD /v1/refusals)
 	HeadRefusals(w http.ResponseWriter, r *http.Request, params HeadRefusalsParams)
-	// ReadRefusal One record
+	// StreamRefusals What is being refused, as server-sent events
+	// (GET /v1/refusals/stream)
+	StreamRefusals(w http.ResponseWriter, r *http.Request, params StreamRefusalsParams)
+	// HeadRefusalStream The headers of what GET answers
+	// (HEAD /v1/refusals/stream)
+	HeadRefusalStream(w http.ResponseWriter, r *http.Request, params HeadRefusalStreamParams)
+	// ReadRefusal One record, and what the lock key has seen since the presented token was granted
 	// (GET /v1/refusals/{id})
 	ReadRefusal(w http.ResponseWriter, r *http.Request, id string)
 	// HeadRefusal The headers of what GET answers
@@ -1341,6 +1447,18 @@ func (_ Unimplemented) PutRow(w http.ResponseWriter, r *http.Request, table Tabl
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
+// ListGrants What a lock key's grants became, newest first
+// (GET /v1/grants)
+func (_ Unimplemented) ListGrants(w http.ResponseWriter, r *http.Request, params ListGrantsParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// HeadGrants The headers of what GET answers
+// (HEAD /v1/grants)
+func (_ Unimplemented) HeadGrants(w http.ResponseWriter, r *http.Request, params HeadGrantsParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
 // ReadLease Who holds a lock key now, and under which token; or all live leases
 // (GET /v1/leases)
 func (_ Unimplemented) ReadLease(w http.ResponseWriter, r *http.Request, params ReadLeaseParams) {
@@ -1401,7 +1519,19 @@ func (_ Unimplemented) HeadRefusals(w http.ResponseWriter, r *http.Request, para
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// ReadRefusal One record
+// StreamRefusals What is being refused, as server-sent events
+// (GET /v1/refusals/stream)
+func (_ Unimplemented) StreamRefusals(w http.ResponseWriter, r *http.Request, params StreamRefusalsParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// HeadRefusalStream The headers of what GET answers
+// (HEAD /v1/refusals/stream)
+func (_ Unimplemented) HeadRefusalStream(w http.ResponseWriter, r *http.Request, params HeadRefusalStreamParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ReadRefusal One record, and what the lock key has seen since the presented token was granted
 // (GET /v1/refusals/{id})
 func (_ Unimplemented) ReadRefusal(w http.ResponseWriter, r *http.Request, id string) {
 	w.WriteHeader(http.StatusNotImplemented)
@@ -2779,6 +2909,124 @@ func (siw *ServerInterfaceWrapper) PutRow(w http.ResponseWriter, r *http.Request
 	handler.ServeHTTP(w, r)
 }
 
+// ListGrants operation middleware
+func (siw *ServerInterfaceWrapper) ListGrants(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListGrantsParams
+
+	// ------------- Required query parameter "key" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "key", r.URL.Query(), &params.Key, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "key"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "key", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListGrants(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// HeadGrants operation middleware
+func (siw *ServerInterfaceWrapper) HeadGrants(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params HeadGrantsParams
+
+	// ------------- Required query parameter "key" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "key", r.URL.Query(), &params.Key, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "key"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "key", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.HeadGrants(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ReadLease operation middleware
 func (siw *ServerInterfaceWrapper) ReadLease(w http.ResponseWriter, r *http.Request) {
 
@@ -3398,6 +3646,192 @@ func (siw *ServerInterfaceWrapper) HeadRefusals(w http.ResponseWriter, r *http.R
 	handler.ServeHTTP(w, r)
 }
 
+// StreamRefusals operation middleware
+func (siw *ServerInterfaceWrapper) StreamRefusals(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params StreamRefusalsParams
+
+	// ------------- Optional query parameter "key" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "key", r.URL.Query(), &params.Key, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "key"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "key", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "code" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "code", r.URL.Query(), &params.Code, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "code"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "code", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "table" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "table", r.URL.Query(), &params.Table, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "table"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "table", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "principal" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "principal", r.URL.Query(), &params.Principal, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "principal"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "principal", Err: err})
+		}
+		return
+	}
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Last-Event-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Last-Event-ID")]; found {
+		var LastEventID string
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Last-Event-ID", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Last-Event-ID", valueList[0], &LastEventID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Last-Event-ID", Err: err})
+			return
+		}
+
+		params.LastEventID = &LastEventID
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.StreamRefusals(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// HeadRefusalStream operation middleware
+func (siw *ServerInterfaceWrapper) HeadRefusalStream(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params HeadRefusalStreamParams
+
+	// ------------- Optional query parameter "key" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "key", r.URL.Query(), &params.Key, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "key"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "key", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "code" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "code", r.URL.Query(), &params.Code, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "code"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "code", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "table" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "table", r.URL.Query(), &params.Table, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "table"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "table", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "principal" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "principal", r.URL.Query(), &params.Principal, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "principal"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "principal", Err: err})
+		}
+		return
+	}
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Last-Event-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Last-Event-ID")]; found {
+		var LastEventID string
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Last-Event-ID", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Last-Event-ID", valueList[0], &LastEventID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Last-Event-ID", Err: err})
+			return
+		}
+
+		params.LastEventID = &LastEventID
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.HeadRefusalStream(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ReadRefusal operation middleware
 func (siw *ServerInterfaceWrapper) ReadRefusal(w http.ResponseWriter, r *http.Request) {
 
@@ -3697,6 +4131,12 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 		r.Head(options.BaseURL+"/v1/refusals", wrapper.HeadRefusals)
 	})
 	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/v1/refusals/stream", wrapper.StreamRefusals)
+	})
+	r.Group(func(r chi.Router) {
+		r.Head(options.BaseURL+"/v1/refusals/stream", wrapper.HeadRefusalStream)
+	})
+	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/v1/refusals/{id}", wrapper.ReadRefusal)
 	})
 	r.Group(func(r chi.Router) {
@@ -3707,6 +4147,12 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Head(options.BaseURL+"/v1/marks", wrapper.HeadMarks)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/v1/grants", wrapper.ListGrants)
+	})
+	r.Group(func(r chi.Router) {
+		r.Head(options.BaseURL+"/v1/grants", wrapper.HeadGrants)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/openapi.yaml", wrapper.ReadContract)

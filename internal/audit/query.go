@@ -22,7 +22,11 @@ type Filter struct {
 	Since     time.Time
 	Until     time.Time
 	Before    Place // only records before it: the page after
+	After     Place // only records after it, oldest first
 }
+
+// Place returns where the record stands.
+func (r Record) Place() Place { return Place{OccurredAt: r.OccurredAt, ID: r.ID} }
 
 // Place is where a record stands: records are ordered by time, and by id where
 // times are equal. The zero value is no place.
@@ -44,7 +48,7 @@ const columns = `id, (extract(epoch FROM occurred_at) * 1000000)::bigint, code, 
 	presented_token, coalesce(mark_token, 0), holder_digest, coalesce(client, ''), principal, request_id,
 	remote_address, coalesce(payload_sha256, ''), coalesce(idempotency_key, ''), instance`
 
-// List returns up to limit records, newest first.
+// List returns up to limit records, newest first unless f says otherwise.
 func (r *Reader) List(ctx context.Context, f Filter, limit int) ([]Record, error) {
 	query := `SELECT ` + columns + ` FROM fencegate.refusals WHERE true`
 	var args []any
@@ -73,8 +77,13 @@ func (r *Reader) List(ctx context.Context, f Filter, limit int) ([]Record, error
 	if f.Before != (Place{}) {
 		narrow("(occurred_at, id) < ($%d, "+strconv.FormatInt(f.Before.ID, 10)+")", f.Before.OccurredAt)
 	}
+	direction := "DESC"
+	if f.After != (Place{}) {
+		narrow("(occurred_at, id) > ($%d, "+strconv.FormatInt(f.After.ID, 10)+")", f.After.OccurredAt)
+		direction = "ASC"
+	}
 	args = append(args, limit)
-	query += fmt.Sprintf("\n ORDER BY occurred_at DESC, id DESC\n LIMIT $%d", len(args))
+	query += fmt.Sprintf("\n ORDER BY occurred_at %[1]s, id %[1]s\n LIMIT $%[2]d", direction, len(args))
 	rows, _ := r.db.Query(ctx, query, args...)
 	records, err := pgx.CollectRows(rows, scan)
 	if err != nil {

@@ -88,11 +88,33 @@ func (g *Gate) ListRefusals(ctx context.Context, f audit.Filter, limit int) ([]a
 	return records, classify(reaching, err)
 }
 
-// Refusal returns one record, or audit.ErrNotFound.
-func (g *Gate) Refusal(ctx context.Context, id int64) (audit.Record, error) {
-	record, err := g.Records.Get(ctx, id)
+// Story is a record and what its lock key has seen since.
+type Story struct {
+	audit.Record
+	History []audit.Grant // from the grant of the presented token on, oldest first
+}
+
+// Refusal returns one record with its story, or audit.ErrNotFound.
+func (g *Gate) Refusal(ctx context.Context, id int64) (story Story, err error) {
+	story.Record, err = g.Records.Get(ctx, id)
 	if errors.Is(err, audit.ErrNotFound) {
-		return record, err
+		return story, err
 	}
-	return record, classify(reaching, err)
+	if err == nil {
+		story.History, err = g.Records.History(ctx, story.Claim.Key, story.Claim.Token)
+	}
+	return story, classify(reaching, err)
+}
+
+// ListGrants returns up to limit events of key's grants, newest first; with before
+// only those of a smaller id.
+func (g *Gate) ListGrants(ctx context.Context, key lease.Key, before int64, limit int) ([]audit.Grant, error) {
+	grants, err := g.Records.Grants(ctx, key, before, limit)
+	return grants, classify(reaching, err)
+}
+
+// TailRefusals calls each with what f picks as it is recorded, until ctx ends or
+// each fails; see audit.Reader.Tail.
+func (g *Gate) TailRefusals(ctx context.Context, f audit.Filter, from audit.Place, each func([]audit.Record) error) error {
+	return g.Records.Tail(ctx, f, from, each)
 }

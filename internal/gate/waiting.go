@@ -138,5 +138,8 @@ func (g *Gate) await(ctx context.Context, a Acquisition, key lease.Key, p *place
 func (g *Gate) Freed(key lease.Key) { g.waiting.wake(key) }
 
 // StopWaiting answers every acquire that waits, now and later, as if its time
-// were over.
+// were over, and ends what Stopped ends.
 func (g *Gate) StopWaiting() { g.waiting.close() }
+
+// Stopped is closed by StopWaiting.
+func (g *Gate) Stopped() <-chan struct{} { return g.waiting.closed }

@@ -54,10 +54,14 @@ func readings() map[string][]string {
 		"/v1/leases":        {"/v1/leases?key=stock:live", "/v1/leases?key=stock:never", "/v1/leases", "/v1/leases?prefix=stock:&limit=1&cursor=a"},
 		"/v1/refusals":      {"/v1/refusals", "/v1/refusals?key=stock:live&limit=1", "/v1/refusals?code='"},
 		"/v1/refusals/{id}": {"/v1/refusals/1", "/v1/refusals/2", "/v1/refusals/x"},
+		"/v1/grants":        {"/v1/grants?key=stock:live", "/v1/grants?key='", "/v1/grants"},
 		"/v1/marks":         {"/v1/marks", "/v1/marks?prefix=stock:", "/v1/marks?cursor='"},
 		"/openapi.yaml":     {"/openapi.yaml"},
 	}
-	readings := map[string][]string{}
+	readings := map[string][]string{
+		"HEAD /v1/refusals/stream": {"/v1/refusals/stream"},
+		"GET /v1/refusals/stream":  {"/v1/refusals/stream?key=,"}, // others don't end: TestRefusalsAreFollowedAsTheyCome
+	}
 	for path, requests := range paths {
 		readings["GET "+path], readings["HEAD "+path] = requests, requests
 	}

@@ -33,6 +33,16 @@ func (s *Server) HeadRefusal(w http.ResponseWriter, r *http.Request, id string) 
 	s.ReadRefusal(w, r, id)
 }
 
+// HeadRefusalStream answers HEAD /v1/refusals/stream.
+func (s *Server) HeadRefusalStream(w http.ResponseWriter, r *http.Request, params api.HeadRefusalStreamParams) {
+	s.StreamRefusals(w, r, api.StreamRefusalsParams(params))
+}
+
+// HeadGrants answers HEAD /v1/grants.
+func (s *Server) HeadGrants(w http.ResponseWriter, r *http.Request, params api.HeadGrantsParams) {
+	s.ListGrants(w, r, api.ListGrantsParams(params))
+}
+
 // HeadMarks answers HEAD /v1/marks.
 func (s *Server) HeadMarks(w http.ResponseWriter, r *http.Request, params api.HeadMarksParams) {
 	s.ListMarks(w, r, api.ListMarksParams(params))

@@ -2,11 +2,8 @@ package proxy
 
 import (
 	"cmp"
-	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
-	"time"
 
 	"github.com/fencegate/fencegate/internal/api"
 	"github.com/fencegate/fencegate/internal/audit"
@@ -19,91 +16,6 @@ const (
 	defaultPage = 100
 	maxPage     = 1000
 )
-
-// ListRefusals answers GET /v1/refusals.
-func (s *Server) ListRefusals(w http.ResponseWriter, r *http.Request, params api.ListRefusalsParams) {
-	limit, filter, err := decodeRefusalQuery(r, params)
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	records, err := s.Gate.ListRefusals(r.Context(), filter, limit+1) // one more tells whether there is a next page
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	page := api.RefusalPage{Refusals: []api.Refusal{}}
-	if len(records) > limit {
-		records = records[:limit]
-		page.NextCursor = new(cursorOf(records[limit-1]))
-	}
-	for _, record := range records {
-		page.Refusals = append(page.Refusals, apiRefusal(record))
-	}
-	respondJSON(w, http.StatusOK, page)
-}
-
-func decodeRefusalQuery(r *http.Request, params api.ListRefusalsParams) (limit int, f audit.Filter, err error) {
-	if limit, err = pageLimit(params.Limit); err != nil {
-		return limit, f, err
-	}
-	known := checkQuery(r, "key", "code", "table", "principal", "since", "until", "limit", "cursor")
-	_, acceptable := parseAccept(r.Header)
-	if err := cmp.Or(known, acceptable); err != nil {
-		return limit, f, err
-	}
-	f, err = refusalFilter(params)
-	return limit, f, err
-}
-
-func refusalFilter(params api.ListRefusalsParams) (f audit.Filter, err error) {
-	if params.Key != nil {
-		if f.Key, err = lease.ParseKey(*params.Key); err != nil {
-			return f, malformedFencing("key", err)
-		}
-	}
-	if params.Cursor != nil {
-		if f.Before, err = parsePlace(*params.Cursor); err != nil {
-			return f, err
-		}
-	}
-	f.Code, f.Table, f.Principal = valueOf(params.Code), valueOf(params.Table), valueOf(params.Principal)
-	if params.Since != nil {
-		f.Since = *params.Since
-	}
-	if params.Until != nil {
-		f.Until = *params.Until
-	}
-	return f, nil
-}
-
-// cursorOf is the place of a record as a cursor carries it.
-func cursorOf(r audit.Record) string { return fmt.Sprintf("%d-%d", r.OccurredAt.UnixMicro(), r.ID) }
-
-func parsePlace(text string) (audit.Place, error) {
-	before, after, found := strings.Cut(text, "-")
-	micros, err := parseID("cursor", before)
-	id, malformed := parseID("cursor", after)
-	if err := cmp.Or(err, malformed); err != nil || !found {
-		return audit.Place{}, cmp.Or(err, error(badParameter("cursor", "cursor is not one that this gateway has given")))
-	}
-	return audit.Place{OccurredAt: time.UnixMicro(micros), ID: id}, nil
-}
-
-// ReadRefusal answers GET /v1/refusals/{id}.
-func (s *Server) ReadRefusal(w http.ResponseWriter, r *http.Request, id string) {
-	number, err := parseID("id", id)
-	if err := cmp.Or(err, checkQuery(r)); err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	record, err := s.Gate.Refusal(r.Context(), number)
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	respondJSON(w, http.StatusOK, apiRefusal(record))
-}
 
 // ReadLease answers GET /v1/leases.
 func (s *Server) ReadLease(w http.ResponseWriter, r *http.Request, params api.ReadLeaseParams) {
@@ -252,27 +164,53 @@ func apiMark(m fence.Mark) api.Mark {
 	}
 }
 
-func apiRefusal(r audit.Record) api.Refusal {
-	answer := api.Refusal{
-		Id:             strconv.FormatInt(r.ID, 10),
-		OccurredAt:     r.OccurredAt.UTC(),
-		Code:           r.Code,
-		Disposition:    api.RefusalDisposition(r.Disposition),
-		Operation:      r.Operation,
-		Table:          optional(r.Table),
-		Key:            r.Claim.Key.Wire(),
-		PresentedToken: r.Claim.Token.String(),
-		HolderDigest:   r.HolderDigest,
-		Client:         optional(r.Client),
-		Principal:      r.Origin.Principal,
-		RequestId:      r.Origin.RequestID,
-		RemoteAddress:  r.Origin.RemoteAddress,
-		PayloadSha256:  optional(r.Origin.PayloadSHA256),
-		IdempotencyKey: optional(r.Origin.IdempotencyKey),
-		Instance:       r.Instance,
+// ListGrants answers GET /v1/grants.
+func (s *Server) ListGrants(w http.ResponseWriter, r *http.Request, params api.ListGrantsParams) {
+	page, err := s.grantPage(r, params)
+	if err != nil {
+		s.fail(w, r, err)
+		return
 	}
-	if r.Mark != 0 {
-		answer.MarkToken = new(r.Mark.String())
+	respondJSON(w, http.StatusOK, page)
+}
+
+func (s *Server) grantPage(r *http.Request, params api.ListGrantsParams) (api.GrantPage, error) {
+	page := api.GrantPage{Grants: []api.Grant{}}
+	limit, err := pageLimit(params.Limit)
+	if err := cmp.Or(checkQuery(r, "key", "limit", "cursor"), err); err != nil {
+		return page, err
 	}
-	return answer
+	key, err := lease.ParseKey(params.Key)
+	if err != nil {
+		return page, malformedFencing("key", err)
+	}
+	var before int64
+	if params.Cursor != nil {
+		if before, err = parseID("cursor", *params.Cursor); err != nil {
+			return page, err
+		}
+	}
+	grants, err := s.Gate.ListGrants(r.Context(), key, before, limit+1)
+	if len(grants) > limit {
+		grants = grants[:limit]
+		page.NextCursor = new(strconv.FormatInt(grants[limit-1].ID, 10))
+	}
+	for _, grant := range grants {
+		page.Grants = append(page.Grants, apiGrant(grant))
+	}
+	return page, err
+}
+
+func apiGrant(g audit.Grant) api.Grant {
+	return api.Grant{
+		Id:           strconv.FormatInt(g.ID, 10),
+		Event:        api.GrantEvent(g.Event),
+		Key:          g.Key.Wire(),
+		Token:        g.Token.String(),
+		HolderDigest: g.HolderDigest,
+		Client:       g.Client,
+		Principal:    g.Principal,
+		Reason:       optional(g.Reason),
+		OccurredAt:   g.OccurredAt.UTC(),
+	}
 }

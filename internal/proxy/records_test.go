@@ -162,7 +162,7 @@ func TestRefusals(t *testing.T) {
 		for _, id := range []string{"999999", "9223372036854775807"} {
 			mustRefuse(t, g.Do(t, testenv.Request{Path: "/v1/refusals/" + id}), want{status: 404, slug: "not_found"})
 		}
-		for _, id := range []string{"0", "-1", "01", "x", "1.0", "9223372036854775808", "1%20", "%00", "stream", "1e3"} {
+		for _, id := range []string{"0", "-1", "01", "x", "1.0", "9223372036854775808", "1%20", "%00", "1e3"} {
 			mustRefuse(t, g.Do(t, testenv.Request{Path: "/v1/refusals/" + id, Broken: true}), want{status: 400, slug: "malformed_query", parameter: "id"})
 		}
 	})

@@ -45,6 +45,7 @@ type Server struct {
 	Config
 	slots     chan struct{}
 	readSlots chan struct{}
+	streams   chan struct{}
 }
 
 var _ api.ServerInterface = (*Server)(nil)
@@ -55,7 +56,8 @@ func New(cfg Config) (http.Handler, error) {
 	if l.BodyBytes < 1 || l.AnswerBytes < 1 || l.Rows < 1 || l.Filters < 1 || l.InFlight < 1 || l.Request < 1 {
 		return nil, errors.New("proxy: every limit must be positive")
 	}
-	s := &Server{Config: cfg, slots: make(chan struct{}, l.InFlight), readSlots: make(chan struct{}, max(1, l.InFlight/2))}
+	s := &Server{Config: cfg, slots: make(chan struct{}, l.InFlight), readSlots: make(chan struct{}, max(1, l.InFlight/2)),
+		streams: make(chan struct{}, maxStreams)}
 	router := chi.NewRouter()
 	router.Use(rawPath, joinPrefer, s.identify, s.logAccess, s.recoverPanic, s.loopbackOnly, s.limit)
 	router.NotFound(func(w http.ResponseWriter, r *http.Request) {

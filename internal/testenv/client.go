@@ -110,6 +110,7 @@ func (g *Gateway) Try(t testing.TB, ctx context.Context, q Request) (Response, e
 }
 
 var contract = sync.OnceValues(func() (routers.Router, error) {
+	openapi3filter.RegisterBodyDecoder("application/x-ndjson", openapi3filter.PlainBodyDecoder)
 	doc, err := openapi3.NewLoader().LoadFromData(fencegate.Contract)
 	if err != nil {
 		return nil, err
