@@ -20,9 +20,14 @@ demo: deps build ## Play the story of a paused worker
 	@$(BIN) demo
 
 .PHONY: test
-test: DEPS = postgres redis pgbouncer node python
+test: DEPS = postgres redis pgbouncer etcd node python
 test: deps check ## Run every check and test, against real servers
 	$(GO) run ./test/stack -- $(GO) test -race -count=1 -timeout 20m ./...
+
+.PHONY: test-backends
+test-backends: DEPS = postgres redis pgbouncer etcd
+test-backends: deps ## Run the tests of every lock service alone
+	$(GO) run ./test/stack -- $(GO) test -race -count=1 -v ./test/backends/...
 
 .PHONY: bench
 bench: deps ## Measure the write path

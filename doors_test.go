@@ -26,6 +26,10 @@ var doors = map[string][]string{
 	"internal/audit":                {"internal/lease", "internal/pooled"},
 	"internal/lockclient":           {"internal/lease"},
 	"internal/lockclient/redislock": {"internal/lease", "internal/lockclient"},
+	"internal/lockclient/redlock":   {"internal/lease", "internal/lockclient"},
+	"internal/lockclient/etcdlock":  {"internal/lease", "internal/lockclient"},
+	"internal/lockclient/pglock":    {"internal/lease", "internal/lockclient", "internal/pooled"},
+	"internal/lockclient/locktest":  {"internal/lease", "internal/lockclient"},
 	"internal/auth":                 {"internal/catalog"},
 	"internal/statement":            {"internal/catalog", "internal/lease"},
 

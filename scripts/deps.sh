@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Makes sure that the programs which `gateway dev` and the tests start are on
-# this machine: the PostgreSQL server and Redis; and for the tests PgBouncer,
+# this machine: the PostgreSQL server and Redis; and for the tests PgBouncer, etcd,
 # Node.js with npm, which run the stock JavaScript client, and Python, which runs
 # an example. Names may be given:
 #
-#   scripts/deps.sh [postgres] [redis] [pgbouncer] [node] [python]   (default: postgres redis)
+#   scripts/deps.sh [postgres] [redis] [pgbouncer] [etcd] [node] [python]   (default: postgres redis)
 #
 # Installs what is missing on Debian and Ubuntu, as root or by `sudo` without a
 # password, and leaves no service running. Elsewhere, says what to install and
@@ -53,11 +53,15 @@ have_python() {
   python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null
 }
 
-have_pgbouncer() {
+have_pgbouncer() { have_program pgbouncer; }
+
+have_etcd() { have_program etcd; }
+
+have_program() {
   local dir
-  command -v pgbouncer >/dev/null && return
+  command -v "$1" >/dev/null && return
   for dir in /usr/sbin /usr/bin /usr/local/sbin /usr/local/bin /opt/homebrew/bin; do
-    [[ -x $dir/pgbouncer ]] && return
+    [[ -x $dir/$1 ]] && return
   done
   return 1
 }
@@ -74,6 +78,8 @@ packages() {
       brew:node) names+=(node) ;;
       *:node) names+=(nodejs npm) ;;
       *:pgbouncer) names+=(pgbouncer) ;;
+      apt-get:etcd) names+=(etcd-server) ;;
+      *:etcd) names+=(etcd) ;;
       *:python) names+=(python3) ;;
     esac
   done
@@ -137,8 +143,8 @@ find_missing() {
   local need
   for need in "$@"; do
     case $need in
-      postgres | redis | pgbouncer | node | python) "have_$need" || missing+=("$need") ;;
-      *) echo "deps: unknown name $need: postgres, redis, pgbouncer, node or python" >&2 && exit 1 ;;
+      postgres | redis | pgbouncer | etcd | node | python) "have_$need" || missing+=("$need") ;;
+      *) echo "deps: unknown name $need: postgres, redis, pgbouncer, etcd, node or python" >&2 && exit 1 ;;
     esac
   done
 }

@@ -9,6 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
+	"strconv"
+	"strings"
 
 	"github.com/golang-migrate/migrate/v4"
 	migratepgx "github.com/golang-migrate/migrate/v4/database/pgx/v5"
@@ -35,7 +38,12 @@ func Latest() uint {
 	if err != nil || len(ups) == 0 {
 		panic("no migrations embedded") // the go:embed pattern would not have compiled
 	}
-	return uint(len(ups))
+	number, _, _ := strings.Cut(path.Base(ups[len(ups)-1]), "_")
+	latest, err := strconv.ParseUint(number, 10, 32)
+	if err != nil {
+		panic(err) // a migration's name begins with its number
+	}
+	return uint(latest)
 }
 
 // Up brings the database at url to Latest. Safe to repeat and to run from

@@ -12,7 +12,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fencegate/fencegate"
@@ -23,17 +22,17 @@ import (
 	"github.com/fencegate/fencegate/internal/fence"
 	"github.com/fencegate/fencegate/internal/gate"
 	"github.com/fencegate/fencegate/internal/lockclient"
-	"github.com/fencegate/fencegate/internal/lockclient/redislock"
 	"github.com/fencegate/fencegate/internal/proxy"
 )
 
 // house is one gateway, wired and listening:
 //
-//	        ┌─ public listener ── proxy ── gate ─┬─ redislock ── Redis
+//	        ┌─ public listener ── proxy ── gate ─┬─ lockService ── Redis, etcd or pools
 //	run ────┤                                    ├─ fence ─┐
 //	        ├─ admin listener ─── probes         │         ├─ pools ── PostgreSQL
 //	        ├─ gate.ForgetAnswers                │         │
 //	        ├─ audit.Writer ◄────────────────────┴─────────┘
+//	        ├─ lockService.run
 //	        └─ notified ◄─── NOTIFY ─── PostgreSQL
 //
 // On the way down: unready, stop accepting, finish what is in flight, then the
@@ -42,8 +41,7 @@ type house struct {
 	log      *slog.Logger
 	grace    time.Duration
 	pools    *pools
-	redis    *redis.Client
-	store    *redislock.Store
+	locks    *lockService
 	tables   *catalog.Catalog
 	gate     *gate.Gate
 	audit    *audit.Writer
@@ -77,7 +75,7 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger) (_ *house,
 	if h.pools, err = openPools(ctx, cfg); err != nil {
 		return nil, err
 	}
-	if h.redis, err = openRedis(cfg); err != nil {
+	if h.locks, err = openLockService(cfg, h.pools); err != nil {
 		return nil, err
 	}
 	handler, err := h.wire(ctx, cfg)
@@ -101,14 +99,13 @@ func (h *house) wire(ctx context.Context, cfg *config.Config) (_ http.Handler, e
 	if cfg.Database.ReloadOnNotify {
 		h.notified = &notified{config: h.pools.marks.Config().ConnConfig, tables: h.tables, log: h.log}
 	}
-	h.store = redislock.New(h.redis, cfg.Redis.KeyPrefix)
 	h.audit = audit.NewWriter(h.pools.single(h.pools.audit), instanceName(), cfg.Audit.KeepRefusals)
 	if err = h.audit.Keep(); err != nil {
 		return nil, err
 	}
 	h.gate, err = gate.New(gate.Config{
 		Writes: h.pools.writes, Reads: h.pools.reads, Pooled: h.pools.pooled, Tables: h.tables,
-		Store: h.store, Marks: fence.New(h.pools.single(h.pools.marks)),
+		Store: h.locks.store, Marks: fence.New(h.pools.single(h.pools.marks)),
 		Audit: h.audit, Records: audit.NewReader(h.pools.single(h.pools.reads)),
 		Log:   h.log,
 		Terms: leaseTerms(cfg.Leases), Namespaces: namespaces(cfg.Leases.Namespaces),
@@ -137,18 +134,11 @@ func (h *house) listen(cfg *config.Config, handler http.Handler) (err error) {
 	h.public.Listener = newBoundedListener(h.public.Listener.(*net.TCPListener), cfg.Limits.MaxConnections)
 	h.probes = admin.New(
 		admin.Probe{Name: "database", Ask: h.pools.marks.Ping},
-		admin.Probe{Name: "lock service", Ask: h.askLockService},
+		admin.Probe{Name: "lock service", Ask: h.locks.ask},
 	)
 	if cfg.Admin != config.AdminOff {
 		h.admin, err = h.open(cfg.Admin, h.probes, cfg.Limits.RequestTimeout)
 	}
-	return err
-}
-
-// askLockService reads a lease as every write does: a server that is not a
-// master answers a ping.
-func (h *house) askLockService(ctx context.Context) error {
-	_, err := h.store.Read(ctx, "readyz")
 	return err
 }
 
@@ -176,17 +166,20 @@ func (h *house) run(ctx context.Context) error {
 	writer.Go(func() error { return h.audit.Run(writing) })
 	writer.Go(func() error { return h.audit.Retain(writing, h.log) })
 	writer.Go(func() error { return h.gate.ForgetAnswers(writing) })
+	if h.locks.run != nil {
+		writer.Go(func() error { return h.locks.run(writing) })
+	}
 	serving, ctx := errgroup.WithContext(ctx)
 	for _, l := range h.listeners() {
 		serving.Go(l.serve)
 	}
-	if err := h.askLockService(ctx); err != nil {
+	if err := h.locks.ask(ctx); err != nil {
 		h.log.Warn("the lock service can't be reached yet: writes and leases are answered with 503 until it can", "error", err)
 	}
 	h.log.Info("serving", "address", h.public.Addr().String(), "admin", h.adminAddress(), "version", buildVersion())
 	serving.Go(func() error { return h.shutDown(ctx) })
 	serving.Go(func() error { return h.reload(ctx) })
-	if store, ok := lockclient.Store(h.store).(lockclient.Watcher); ok {
+	if store, ok := h.locks.store.(lockclient.Watcher); ok {
 		serving.Go(func() error { return store.Watch(ctx, h.gate.Freed) })
 	}
 	if h.notified != nil {
@@ -264,52 +257,11 @@ func (h *house) close() {
 			l.Close()
 		}
 	}
-	if h.redis != nil {
-		h.redis.Close()
+	if h.locks != nil {
+		h.locks.close()
 	}
 	if h.pools != nil {
 		h.pools.close()
-	}
-}
-
-func openRedis(cfg *config.Config) (*redis.Client, error) {
-	options, err := redis.ParseURL(cfg.Redis.URL.Reveal())
-	if err != nil {
-		return nil, fmt.Errorf("reading the Redis address: %w", err)
-	}
-	timeout := cfg.Redis.Timeout
-	options.DialTimeout, options.ReadTimeout, options.WriteTimeout, options.PoolTimeout = timeout, timeout, timeout, timeout
-	// Each request has one call in flight: waiting for a connection would look
-	// like a lock service that is down. Connections are opened as needed.
-	inFlight := cfg.Limits.MaxInFlight * 3 / 2 // reads have slots of their own
-	options.PoolSize, options.PipelinePoolSize = inFlight, inFlight
-	options.ContextTimeoutEnabled = true
-	options.MaxRetries = 1 // every command here may be sent twice
-	options.DisableIdentity = true
-	client := redis.NewClient(options)
-	client.AddHook(deadline(timeout))
-	return client, nil
-}
-
-// deadline bounds a call to Redis as a whole: dialling, greeting and its second
-// try each have the timeout for themselves.
-type deadline time.Duration
-
-func (d deadline) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (d deadline) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		ctx, cancel := context.WithTimeout(ctx, time.Duration(d))
-		defer cancel()
-		return next(ctx, cmd)
-	}
-}
-
-func (d deadline) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		ctx, cancel := context.WithTimeout(ctx, time.Duration(d))
-		defer cancel()
-		return next(ctx, cmds)
 	}
 }
 

@@ -25,14 +25,16 @@ type pools struct {
 	reads  *pgxpool.Pool
 	marks  *pgxpool.Pool // grants, renewals, releases
 	audit  *pgxpool.Pool
+	leases *pgxpool.Pool // nil: the lock service is not this database
 
 	lost atomic.Int64 // when a connection was last found dead, Unix ms
 }
 
 // Connections for what is always short.
 const (
-	marksPoolSize = 8
-	auditPoolSize = 2
+	marksPoolSize  = 8
+	auditPoolSize  = 2
+	leasesPoolSize = 8
 )
 
 // statementCache bounds the statements that a connection for writes keeps
@@ -62,7 +64,11 @@ func openPools(ctx context.Context, cfg *config.Config) (_ *pools, err error) {
 		{&p.reads, cfg.Database.ReadPoolSize},
 		{&p.marks, marksPoolSize},
 		{&p.audit, auditPoolSize},
+		{&p.leases, leasesPoolSize},
 	} {
+		if one.pool == &p.leases && cfg.Leases.Backend != config.BackendPostgres {
+			continue
+		}
 		c, err := connections(cfg)
 		if err != nil {
 			return nil, err
@@ -178,7 +184,7 @@ func (p *pools) reset() {
 const resetPause = time.Second
 
 func (p *pools) all() []*pgxpool.Pool {
-	open := []*pgxpool.Pool{p.writes, p.reads, p.marks, p.audit}
+	open := []*pgxpool.Pool{p.writes, p.reads, p.marks, p.audit, p.leases}
 	return slices.DeleteFunc(open, func(pool *pgxpool.Pool) bool { return pool == nil })
 }
 

@@ -31,8 +31,10 @@ type Config struct {
 	Auth string `yaml:"auth"`
 	// Database is the PostgreSQL server that holds the tables.
 	Database Database `yaml:"database"`
-	// Redis is the lock service that holds the leases.
-	Redis Redis `yaml:"redis"`
+	// Redis is the lock service of every backend that is Redis.
+	Redis Redis `yaml:"redis,omitempty"`
+	// Etcd is the lock service under BackendEtcd.
+	Etcd Etcd `yaml:"etcd,omitempty"`
 	// Leases bounds leases and says how strictly they are checked.
 	Leases Leases `yaml:"leases"`
 	// Limits bounds what requests may ask for.
@@ -90,22 +92,10 @@ const (
 	PoolerTransaction Pooler = "transaction" // each transaction can meet another session
 )
 
-// Redis is the lock service that holds the leases.
-type Redis struct {
-	// URL is a redis://, rediss:// or unix:// URL. No default; written directly
-	// or read from URLFile.
-	URL Secret `yaml:"url,omitempty"`
-	// URLFile is the file URL was read from. Empty if it was written directly.
-	URLFile string `yaml:"url_file,omitempty"`
-	// KeyPrefix precedes the lock key in the Redis key. Default
-	// "fencegate:lease:"; 0 to 128 bytes, empty meaning no prefix.
-	KeyPrefix string `yaml:"key_prefix"`
-	// Timeout ends a call to Redis. Default 1s; 1ms to 24h.
-	Timeout time.Duration `yaml:"timeout"`
-}
-
 // Leases bounds leases and says how strictly they are checked.
 type Leases struct {
+	// Backend is the lock service that holds the leases. Default BackendRedis.
+	Backend Backend `yaml:"backend"`
 	// DefaultTTL is the life of a lease whose request names none. Default 10s;
 	// MinTTL to MaxTTL.
 	DefaultTTL time.Duration `yaml:"default_ttl"`
@@ -221,7 +211,9 @@ func defaults() *Config {
 			ReloadOnNotify:   true,
 		},
 		Redis: Redis{KeyPrefix: "fencegate:lease:", Timeout: time.Second},
+		Etcd:  Etcd{KeyPrefix: "fencegate/lease/", Timeout: time.Second},
 		Leases: Leases{
+			Backend:     BackendRedis,
 			DefaultTTL:  10 * time.Second,
 			MinTTL:      500 * time.Millisecond,
 			MaxTTL:      5 * time.Minute,

@@ -28,7 +28,7 @@ func TestAMistakeOfFormIsReportedWhereItStands(t *testing.T) {
 		{"an unknown key", minimal + "lissten: x\n",
 			[]string{"gateway.yaml:5:1: lissten: unknown key; known here: listen, admin_listen"}},
 		{"an unknown key of a section", minimal + "leases:\n  min_ttl: 1s\n  ttl: 1s\n",
-			[]string{"gateway.yaml:7:3: leases.ttl: unknown key; known here: default_ttl, "}},
+			[]string{"gateway.yaml:7:3: leases.ttl: unknown key; known here: backend, default_ttl, "}},
 		{"an unknown key of a table", minimal[:strings.Index(minimal, "tables")] + "tables:\n  - name: a\n    lock: a\n    look: b\n",
 			[]string{"gateway.yaml:7:5: tables[0].look: unknown key"}},
 		{"a key in another case", minimal + "Listen: x\n",

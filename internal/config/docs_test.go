@@ -38,7 +38,7 @@ func scalars(section string, v reflect.Value) []scalar {
 		}
 		switch field.Kind() {
 		case reflect.Struct:
-			all = append(all, scalars(key, field)...)
+			all = append(all, scalars(strings.TrimPrefix(section+"."+key, "."), field)...)
 		case reflect.Slice:
 			all = append(all, scalar{section, key, ""})
 		case reflect.Int:
@@ -98,7 +98,7 @@ func TestTheExampleHasEveryKeyAndItsDefaults(t *testing.T) {
 		t.Errorf("the example is %+v\nwant %+v", *c, want)
 	}
 	for _, s := range scalars("", reflect.ValueOf(want)) {
-		if !regexp.MustCompile(`(?m)^ *(# )?` + s.key + `:`).MatchString(Example()) {
+		if !regexp.MustCompile(`(?m)^ *(# *)?` + s.key + `:`).MatchString(Example()) {
 			t.Errorf("the example lacks %s.%s", s.section, s.key)
 		}
 	}

@@ -48,37 +48,62 @@ func Parse(source string, data []byte, environ []string, flags *pflag.FlagSet) (
 	return c, nil
 }
 
-// readURLs reads the files that hold URLs.
+// readURLs reads the files that hold URLs and passwords.
 func (c *Config) readURLs(r *report) {
-	readURL("database", &c.Database.URL, c.Database.URLFile, r)
-	readURL("redis", &c.Redis.URL, c.Redis.URLFile, r)
+	readSecret("database.url", &c.Database.URL, c.Database.URLFile, r)
+	readSecret("redis.url", &c.Redis.URL, c.Redis.URLFile, r)
+	readSecret("redis.password", &c.Redis.Password, c.Redis.PasswordFile, r)
+	readSecret("redis.sentinel.password", &c.Redis.Sentinel.Password, c.Redis.Sentinel.PasswordFile, r)
+	readSecret("etcd.password", &c.Etcd.Password, c.Etcd.PasswordFile, r)
+	c.readRedlock(r)
 }
 
-func readURL(section string, url *Secret, file string, r *report) {
-	path := section + ".url_file"
-	_, direct := r.places[section+".url"]
-	_, indirect := r.places[path]
+func (c *Config) readRedlock(r *report) {
+	const files, direct = "redis.redlock.url_files", "redis.redlock.urls"
+	redlock := &c.Redis.Redlock
+	_, written := r.places[direct]
+	if written && len(redlock.URLFiles) > 0 {
+		r.reject(files, "stand beside urls; keep one of them")
+		return
+	}
+	for i, file := range redlock.URLFiles {
+		text, _ := readSecretFile(fmt.Sprintf("%s[%d]", files, i), file, r)
+		redlock.URLs = append(redlock.URLs, Secret(text))
+	}
+}
+
+// readSecret reads what the key at path holds from the file that path_file names.
+func readSecret[T ~string](path string, into *T, file string, r *report) {
+	_, direct := r.places[path]
+	_, indirect := r.places[path+"_file"]
 	switch {
-	case !indirect || r.bad[path]:
+	case !indirect || r.bad[path+"_file"]:
 		return
 	case direct:
-		r.reject(path, "stands beside url; keep one of them")
+		r.reject(path+"_file", "stands beside %s; keep one of them", path[strings.LastIndex(path, ".")+1:])
 		return
-	case isURL(file): // opening it would put its password into the error
+	}
+	if text, ok := readSecretFile(path+"_file", file, r); ok {
+		*into = T(text)
+	}
+}
+
+func readSecretFile(path, file string, r *report) (string, bool) {
+	if isURL(file) { // opening it would put its password into the error
 		r.reject(path, "must be the name of a file, and holds a URL")
-		return
+		return "", false
 	}
 	data, err := os.ReadFile(file)
 	if err != nil {
 		r.reject(path, "%v", err)
-		return
+		return "", false
 	}
 	text := strings.TrimRight(string(data), "\r\n")
 	if text == "" {
 		r.reject(path, "the file %s is empty", file)
-		return
+		return "", false
 	}
-	*url = Secret(text)
+	return text, true
 }
 
 func isURL(s string) bool {

@@ -11,8 +11,8 @@ import (
 )
 
 // Masked returns the effective configuration as YAML, defaults included, with
-// the passwords in URLs masked. A URL read from a file shows as a comment above
-// the name of its file.
+// passwords masked. A URL read from a file shows as a comment above the name of
+// its file. Lock services that are not the chosen one don't show.
 func (c *Config) Masked() string {
 	shown := *c
 	comments := yaml.CommentMap{}
@@ -24,6 +24,13 @@ func (c *Config) Masked() string {
 	}
 	note("database", &shown.Database.URL, c.Database.URLFile)
 	note("redis", &shown.Redis.URL, c.Redis.URLFile)
+	shown.hideFromFiles()
+	if !c.Leases.Backend.OnRedis() {
+		shown.Redis = Redis{}
+	}
+	if c.Leases.Backend != BackendEtcd {
+		shown.Etcd = Etcd{}
+	}
 	out, err := yaml.MarshalWithOptions(shown,
 		yaml.WithComment(comments),
 		yaml.IndentSequence(true),
@@ -34,6 +41,25 @@ func (c *Config) Masked() string {
 		return fmt.Sprintf("# rendering the configuration: %v\n", err)
 	}
 	return string(out)
+}
+
+// hideFromFiles leaves only the name of a file where a secret came from one.
+func (c *Config) hideFromFiles() {
+	for _, one := range []struct {
+		password *Password
+		file     string
+	}{
+		{&c.Redis.Password, c.Redis.PasswordFile},
+		{&c.Redis.Sentinel.Password, c.Redis.Sentinel.PasswordFile},
+		{&c.Etcd.Password, c.Etcd.PasswordFile},
+	} {
+		if one.file != "" {
+			*one.password = ""
+		}
+	}
+	if len(c.Redis.Redlock.URLFiles) > 0 {
+		c.Redis.Redlock.URLs = nil
+	}
 }
 
 // oneLine keeps a key=value string with line breaks inside its comment.

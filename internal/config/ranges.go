@@ -11,7 +11,7 @@ const (
 	longestKept = 10 * 365 * 24 * time.Hour
 	// shortestTTL leaves a worker time for a round trip before its lease ends.
 	shortestTTL = 100 * time.Millisecond
-	// longestPrefix bounds what each Redis key costs.
+	// longestPrefix bounds what each key of the lock service costs.
 	longestPrefix = 128
 )
 
@@ -28,6 +28,7 @@ func (c *Config) checkRanges(r *report) {
 		{"database.lock_timeout", c.Database.LockTimeout},
 		{"database.connect_timeout", c.Database.ConnectTimeout},
 		{"redis.timeout", c.Redis.Timeout},
+		{"etcd.timeout", c.Etcd.Timeout},
 		{"limits.request_timeout", c.Limits.RequestTimeout},
 		{"limits.shutdown_grace", c.Limits.ShutdownGrace},
 		{"limits.keep_idempotency_keys", c.Limits.KeepIdempotencyKeys},
@@ -37,8 +38,10 @@ func (c *Config) checkRanges(r *report) {
 	checkTerms("leases", c.Leases.MinTTL, c.Leases.DefaultTTL, c.Leases.MaxTTL, c.Leases.MaxLifetime, r)
 	c.checkNamespaces(r)
 	span{"audit.keep_refusals", c.Audit.KeepRefusals}.within(r, longest, longestKept)
-	if len(c.Redis.KeyPrefix) > longestPrefix {
-		r.reject("redis.key_prefix", "is longer than %d bytes", longestPrefix)
+	for path, prefix := range map[string]string{"redis.key_prefix": c.Redis.KeyPrefix, "etcd.key_prefix": c.Etcd.KeyPrefix} {
+		if len(prefix) > longestPrefix {
+			r.reject(path, "is longer than %d bytes", longestPrefix)
+		}
 	}
 }
 

@@ -25,3 +25,24 @@ func (s Secret) GoString() string { return s.String() }
 
 // MarshalText returns String.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// Password is a password alone. It prints as xxxxx however it is printed or
+// marshalled; Reveal returns it as it is. The zero value is no password.
+type Password string
+
+// Reveal returns the password.
+func (p Password) Reveal() string { return string(p) }
+
+// String returns xxxxx, or nothing for no password.
+func (p Password) String() string {
+	if p == "" {
+		return ""
+	}
+	return masking
+}
+
+// GoString returns String.
+func (p Password) GoString() string { return p.String() }
+
+// MarshalText returns String.
+func (p Password) MarshalText() ([]byte, error) { return []byte(p.String()), nil }

@@ -11,7 +11,9 @@ import (
 
 func (c *Config) checkURLs(r *report) {
 	checkURL("database", "FENCEGATE_DATABASE_URL", c.Database.URL, databaseFault, r)
-	checkURL("redis", "FENCEGATE_REDIS_URL", c.Redis.URL, redisFault, r)
+	if c.Leases.Backend == BackendRedis {
+		checkURL("redis", "FENCEGATE_REDIS_URL", c.Redis.URL, redisFault, r)
+	}
 }
 
 // checkURL reports a URL where it came from: itself or its file.

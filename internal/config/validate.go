@@ -13,6 +13,7 @@ func (c *Config) validate(r *report) {
 	c.checkAuth(r)
 	c.checkAddresses(r)
 	c.checkURLs(r)
+	c.checkLockService(r)
 	c.checkRanges(r)
 	c.checkOrder(r)
 	c.checkChoices(r)
@@ -79,6 +80,7 @@ func (c *Config) checkChoices(r *report) {
 		path, value string
 		allowed     []string
 	}{
+		{"leases.backend", string(c.Leases.Backend), backendNames()},
 		{"leases.lease_check", string(c.Leases.Check), []string{string(CheckStrict), string(CheckLenient)}},
 		{"leases.lock_service_down", string(c.Leases.ServiceDown),
 			[]string{string(ServiceDownRefuse), string(ServiceDownFenceOnly)}},

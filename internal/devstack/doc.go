@@ -1,8 +1,9 @@
 // Package devstack runs a real PostgreSQL and a real Redis, from the programs
 // installed on this machine, for `gateway dev` and for the tests, and for these a
-// PgBouncer.
+// PgBouncer, Sentinels and etcd.
 //
-// Servers listen on Unix sockets in a temporary directory, belong to the
+// Servers listen on Unix sockets in a temporary directory (what has to be reached
+// by others of its kind, on a port of 127.0.0.1), belong to the
 // process that started them, and end with it: in order through Stop, and on
 // Linux also when that process is killed. What a killed process leaves on disk
 // is removed by the next start.

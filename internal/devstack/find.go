@@ -36,8 +36,8 @@ var redisNames = []string{"redis-server", "valkey-server"}
 // redisDirs are searched after PATH, which of an ordinary user may lack sbin.
 var redisDirs = []string{"/usr/bin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin"}
 
-// pgbouncerDirs are searched after PATH, like redisDirs.
-var pgbouncerDirs = []string{"/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin", "/opt/homebrew/bin"}
+// sbinDirs are searched after PATH, like redisDirs.
+var sbinDirs = []string{"/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin", "/opt/homebrew/bin"}
 
 // findPostgres returns the directory that holds initdb and postgres.
 func findPostgres(ctx context.Context, explicit string) (string, error) {
@@ -88,15 +88,24 @@ func findRedis(explicit string) (string, error) {
 
 // findPgBouncer returns the path of PgBouncer.
 func findPgBouncer() (string, error) {
-	if path, err := exec.LookPath("pgbouncer"); err == nil {
+	return findAnywhere("pgbouncer", "PgBouncer", "its package is pgbouncer everywhere")
+}
+
+// findEtcd returns the path of etcd.
+func findEtcd() (string, error) {
+	return findAnywhere("etcd", "etcd", "its package is etcd-server on Debian, etcd elsewhere")
+}
+
+func findAnywhere(program, called, hint string) (string, error) {
+	if path, err := exec.LookPath(program); err == nil {
 		return filepath.Abs(path)
 	}
-	for _, dir := range pgbouncerDirs {
-		if path := filepath.Join(dir, "pgbouncer"); isProgram(path) {
+	for _, dir := range sbinDirs {
+		if path := filepath.Join(dir, program); isProgram(path) {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("PgBouncer %w: looked in PATH, %s; its package is pgbouncer everywhere", ErrNotInstalled, strings.Join(pgbouncerDirs, ", "))
+	return "", fmt.Errorf("%s %w: looked in PATH, %s; %s", called, ErrNotInstalled, strings.Join(sbinDirs, ", "), hint)
 }
 
 func pgConfigDir(ctx context.Context) string {

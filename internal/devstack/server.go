@@ -1,6 +1,7 @@
 package devstack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,7 +30,8 @@ type Server struct {
 	dir      *tempDir
 	log      io.Writer
 	onDeath  syscall.Signal   // an orderly end, also the parent-death signal
-	socket   string           // the Unix socket to connect to
+	network  string           // "tcp"; "": a Unix socket
+	socket   string           // the address to connect to
 	ready    string           // what it prints when it is ready, in lower case
 	command  func() *exec.Cmd // a new command for each start
 	onRemove []io.Closer
@@ -94,7 +96,7 @@ func (s *Server) start(ctx context.Context) error {
 
 func (s *Server) dial(ctx context.Context) error {
 	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "unix", s.socket)
+	conn, err := dialer.DialContext(ctx, cmp.Or(s.network, "unix"), s.socket)
 	if err != nil {
 		return err
 	}

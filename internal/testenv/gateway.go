@@ -28,6 +28,7 @@ type GatewayOptions struct {
 	DatabaseURL string    // "": the database's own
 	RedisURL    string    // "": the shared one
 	KeyPrefix   string    // "": one of this test's own
+	LockService string    // YAML of the lock service, instead of the section redis; "": RedisURL and KeyPrefix
 	Tables      string    // "": devstack.ShopTables
 	Config      string    // more top-level YAML sections
 	Env         []string
@@ -54,7 +55,7 @@ func StartGateway(t testing.TB, o GatewayOptions) *Gateway {
 		o.Database.Exec(t, devstack.Shop)
 	}
 	shared, prefix := "", ""
-	if o.RedisURL == "" || o.KeyPrefix == "" {
+	if o.LockService == "" && (o.RedisURL == "" || o.KeyPrefix == "") {
 		shared, prefix = Redis(t)
 	}
 	o.RedisURL, o.KeyPrefix = first(o.RedisURL, shared), first(o.KeyPrefix, prefix)
@@ -76,7 +77,9 @@ func writeConfig(t testing.TB, o GatewayOptions) string {
 	t.Helper()
 	quote := func(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 	text := "listen: 127.0.0.1:0\nadmin_listen: localhost:0\nauth: none\n"
-	if !strings.Contains(o.Config, "redis:") {
+	if o.LockService != "" {
+		text += o.LockService
+	} else if !strings.Contains(o.Config, "redis:") {
 		text += fmt.Sprintf("redis: {url: %s, key_prefix: %s}\n", quote(o.RedisURL), quote(o.KeyPrefix))
 	}
 	if !strings.Contains(o.Config, "database:") {

@@ -1,0 +1,119 @@
+package backends_test
+
+import (
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/fencegate/fencegate/internal/testenv"
+)
+
+// job is a worker that holds a lease while its time passes.
+type job struct {
+	name   string
+	ttl    time.Duration
+	renews []time.Duration // when, after the grant
+	ends   time.Duration   // when it writes
+	refuse string          // how that is refused; "": it is not
+}
+
+var jobs = []job{
+	{name: "a job longer than its lease", ttl: 2000 * time.Millisecond, ends: 3500 * time.Millisecond, refuse: "lease_expired"},
+	{name: "renewed at every third", ttl: 3000 * time.Millisecond, ends: 7000 * time.Millisecond,
+		renews: every(1000*time.Millisecond, 6)},
+	{name: "renewed once, then crashed", ttl: 2000 * time.Millisecond, ends: 3500 * time.Millisecond,
+		renews: every(1000*time.Millisecond, 1), refuse: "lease_expired"},
+	{name: "renewed 500 ms late", ttl: 1500 * time.Millisecond, ends: 2500 * time.Millisecond,
+		renews: []time.Duration{2000 * time.Millisecond}, refuse: "lease_expired"},
+	{name: "renewed 500 ms before its end", ttl: 2000 * time.Millisecond, ends: 3000 * time.Millisecond,
+		renews: []time.Duration{1500 * time.Millisecond}},
+}
+
+func every(step time.Duration, times int) (all []time.Duration) {
+	for n := range times {
+		all = append(all, time.Duration(n+1)*step)
+	}
+	return all
+}
+
+func TestJobsAndTheirLeases(t *testing.T) {
+	t.Parallel()
+	for name, lockService := range map[string]string{"redis": onRedis(testenv.OwnRedis(t).URL()), "postgres": onPostgres} {
+		p := build(t, lockService)
+		for _, j := range jobs {
+			sku, key := p.item(t)
+			t.Run(name+"/"+j.name, func(t *testing.T) {
+				t.Parallel()
+				j.run(t, p, sku, key)
+			})
+		}
+	}
+}
+
+// clock is a lease as the worker knows it: set at some time between from and to.
+type clock struct {
+	ttl      time.Duration
+	from, to time.Time
+}
+
+// margin is what a busy machine may add to a moment.
+const margin = 250 * time.Millisecond
+
+func (j job) run(t *testing.T, p *plant, sku, key string) {
+	from := time.Now()
+	l := p.Acquire(t, key, int(j.ttl.Milliseconds()))
+	granted := time.Now()
+	c := clock{j.ttl, from, granted}
+	renews := j.renews
+	pace := time.NewTicker(20 * time.Millisecond)
+	defer pace.Stop()
+	for now := range pace.C {
+		if now.Sub(granted) > j.ends {
+			break
+		}
+		c.wantState(t, p, key)
+		if len(renews) == 0 || now.Sub(granted) < renews[0] {
+			continue
+		}
+		renews = renews[1:]
+		asked := time.Now()
+		answer := p.renew(t, l, int(j.ttl.Milliseconds()))
+		if asked.Sub(c.to) > c.ttl {
+			wantRefused(t, answer, "lease_expired")
+			continue
+		}
+		wantStatus(t, answer, http.StatusOK)
+		c = clock{j.ttl, asked, time.Now()}
+	}
+	if j.refuse == "" {
+		wantStatus(t, p.set(t, l, sku, 1), http.StatusNoContent)
+		return
+	}
+	wantRefused(t, p.set(t, l, sku, 1), j.refuse)
+	wantOvertaken(t, p, sku, l, 60000)
+}
+
+// wantState checks that the lease is alive before its end and not after it, and
+// that it never has more left than it was given.
+func (c clock) wantState(t *testing.T, p *plant, key string) {
+	t.Helper()
+	asked := time.Now()
+	answer := p.Do(t, testenv.Request{Path: "/v1/leases?key=" + url.QueryEscape(key)})
+	wantStatus(t, answer, http.StatusOK)
+	var state struct {
+		Live bool
+		Left int64 `json:"remaining_ms"`
+	}
+	answer.JSON(t, &state)
+	left := time.Duration(state.Left) * time.Millisecond
+	least, most := c.ttl-time.Since(c.from), c.ttl-asked.Sub(c.to)
+	switch {
+	case state.Live != (left > 0):
+		t.Fatalf("%s", answer.Body)
+	case left > c.ttl || left > max(most, 0)+time.Millisecond:
+		t.Fatalf("%s are left of %s, %s after it was set", left, c.ttl, asked.Sub(c.to))
+	case left < least-margin:
+		t.Fatalf("%s are left of %s, at least %s are due", left, c.ttl, least)
+	}
+}
