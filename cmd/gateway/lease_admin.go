@@ -77,7 +77,7 @@ func printLease(cmd *cobra.Command, table *tabwriter.Writer, raw json.RawMessage
 	if !l.OfMark {
 		token, name = "-", "(taken past the gateway, or not granted yet)"
 	}
-	_, err := fmt.Fprintf(table, "%s\t%s\t%s\t%s\t\n", l.Key, token, time.Duration(l.RemainingMS)*time.Millisecond, name)
+	_, err := fmt.Fprintf(table, "%s\t%s\t%s\t%s\t\n", plain(l.Key), token, time.Duration(l.RemainingMS)*time.Millisecond, plain(name))
 	return err
 }
 

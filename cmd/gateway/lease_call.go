@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -23,31 +24,57 @@ const callTimeout = 15 * time.Second
 func exchange(ctx context.Context, method, url string, body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
+	resp, err := call(ctx, method, url, nil, body)
 	if err != nil {
-		return nil, &exitError{exitUsage, err}
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, &exitError{exitUnavailable, err}
+		return nil, err
 	}
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return nil, &exitError{exitUnavailable, err}
 	}
-	if resp.StatusCode < 300 {
-		return raw, nil
+	return raw, nil
+}
+
+// open asks for what is then read for as long as it takes.
+func open(ctx context.Context, url string, header http.Header) (io.ReadCloser, error) {
+	resp, err := call(ctx, http.MethodGet, url, header, nil)
+	if err != nil {
+		return nil, err
 	}
-	var told struct{ Code, Detail string }
-	_ = json.Unmarshal(raw, &told) // else the status alone tells
-	err = errors.New(strings.TrimSpace(fmt.Sprintf("%s %s %s", resp.Status, told.Code, told.Detail)))
-	switch {
-	case resp.Header.Get("Fencing-Refused") != "":
-		return nil, &exitError{exitLost, err}
-	case resp.StatusCode >= 500, resp.StatusCode == http.StatusTooManyRequests:
+	return resp.Body, nil
+}
+
+// call returns an answer that is no error.
+func call(ctx context.Context, method, url string, header http.Header, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
+	if err != nil {
+		return nil, &exitError{exitUsage, err}
+	}
+	maps.Copy(req.Header, header)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
 		return nil, &exitError{exitUnavailable, err}
 	}
-	return nil, &exitError{exitUsage, err}
+	if resp.StatusCode < 300 {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	return nil, refusedCall(resp)
+}
+
+// refusedCall gives an answer that is an error its exit code.
+func refusedCall(resp *http.Response) error {
+	var told struct{ Code, Detail string }
+	raw, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	_ = json.Unmarshal(raw, &told) // else the status alone tells
+	err := errors.New(strings.TrimSpace(fmt.Sprintf("%s %s %s", resp.Status, told.Code, told.Detail)))
+	switch {
+	case resp.Header.Get("Fencing-Refused") != "":
+		return &exitError{exitLost, err}
+	case resp.StatusCode >= 500, resp.StatusCode == http.StatusTooManyRequests:
+		return &exitError{exitUnavailable, err}
+	}
+	return &exitError{exitUsage, err}
 }

@@ -74,6 +74,7 @@ type Column struct {
 	// RowType is what KeyType is, or has as its elements, if that is a row of
 	// other types; else nil.
 	RowType *RowType `db:"-"`
+	Arrays  int      `db:"-"` // that lie around RowType, each but the first in a domain
 }
 
 // KeyKind is a family of types that lock templates can render in one fixed way.

@@ -31,12 +31,11 @@ type param struct {
 	Optional   bool
 	Pseudo     bool
 	Cuts       bool // its type cuts what is too long for it
-	Row        uint32
-	RowName    string
-	Mode       string
+	readRow
+	Mode string
 }
 
-// paramColumns are the Pseudo, Cuts, Row and RowName of a param.
+// paramColumns are the Pseudo, Cuts and readRow of a param.
 const paramColumns = `typ.typtype = 'p',
 		       EXISTS (SELECT FROM pg_catalog.pg_type AS e
 		                WHERE e.oid = b.oid
@@ -51,8 +50,10 @@ func (p param) checked(ctx context.Context, db reader) (Param, error) {
 	case p.Cuts:
 		return Param{}, fmt.Errorf("parameter %q is %s, which cuts values that are too long for it; text does not", p.Name, p.Type)
 	}
-	rowType, err := db.rowType(ctx, p.Row, p.RowName)
-	return Param{Column: Column{Name: p.Name, Type: p.Type, Kind: p.Kind, KeyType: p.KeyType, RowType: rowType}, Optional: p.Optional}, err
+	rowType, err := db.rowType(ctx, p.readRow)
+	return Param{Optional: p.Optional, Column: Column{
+		Name: p.Name, Type: p.Type, Kind: p.Kind, KeyType: p.KeyType, RowType: rowType, Arrays: p.Arrays,
+	}}, err
 }
 
 // loadDeclared asks for one type at a time: a mistake in it may be an error of

@@ -11,13 +11,18 @@ import (
 // their own.
 type RowType struct {
 	Name       string // as PostgreSQL spells it
-	attributes map[string]Column
+	Relation   string // what PostgreSQL keeps its attributes under, with its schema
+	Attributes []Column
 }
 
 // Column returns the named attribute; names match exactly.
 func (r *RowType) Column(name string) (Column, bool) {
-	column, ok := r.attributes[name]
-	return column, ok
+	for _, column := range r.Attributes {
+		if column.Name == name {
+			return column, true
+		}
+	}
+	return Column{}, false
 }
 
 // reader reads each row type once, also one that holds itself.
@@ -26,11 +31,18 @@ type reader struct {
 	rowTypes map[uint32]*RowType
 }
 
-// readColumn is a column with its row type as the catalog names it, 0 if none.
+// readColumn is a column with its row type as the catalog names it.
 type readColumn struct {
 	Column
-	Row     uint32
-	RowName string
+	readRow
+}
+
+// readRow is a composite type and how many arrays lie around it; all zero if
+// there is none.
+type readRow struct {
+	OID            uint32
+	Name, Relation string
+	Arrays         int
 }
 
 // columns reads the columns of the relation, or attributes of the composite
@@ -59,27 +71,25 @@ func (db reader) columns(ctx context.Context, condition string, args ...any) ([]
 	columns := make([]Column, len(read))
 	for i, r := range read {
 		columns[i] = r.Column
-		if columns[i].RowType, err = db.rowType(ctx, r.Row, r.RowName); err != nil {
+		if columns[i].RowType, err = db.rowType(ctx, r.readRow); err != nil {
 			return nil, err
 		}
+		columns[i].Arrays = r.readRow.Arrays
 	}
 	return columns, nil
 }
 
-// rowType returns the composite type of that oid, nil for 0.
-func (db reader) rowType(ctx context.Context, oid uint32, name string) (*RowType, error) {
-	known, ok := db.rowTypes[oid]
-	if ok || oid == 0 {
+// rowType returns that composite type, nil for none.
+func (db reader) rowType(ctx context.Context, row readRow) (*RowType, error) {
+	known, ok := db.rowTypes[row.OID]
+	if ok || row.OID == 0 {
 		return known, nil
 	}
-	r := &RowType{Name: name, attributes: map[string]Column{}}
-	db.rowTypes[oid] = r
-	columns, err := db.columns(ctx, "c.reltype = $1", oid)
-	if err != nil {
-		return nil, fmt.Errorf("type %s: %w", name, err)
-	}
-	for _, column := range columns {
-		r.attributes[column.Name] = column
+	r := &RowType{Name: row.Name, Relation: row.Relation}
+	db.rowTypes[row.OID] = r
+	var err error
+	if r.Attributes, err = db.columns(ctx, "c.reltype = $1", row.OID); err != nil {
+		return nil, fmt.Errorf("type %s: %w", row.Name, err)
 	}
 	return r, nil
 }

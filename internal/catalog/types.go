@@ -31,16 +31,24 @@ const typeBase = `CROSS JOIN LATERAL (
 		             JOIN pg_catalog.pg_type AS t ON made.typtype = 'd' AND t.oid = made.typbasetype)
 		         SELECT oid, typtype FROM made WHERE typtype <> 'd') AS b`
 
-// rowColumns are the oid and the name of r.
+// rowColumns are r as a readRow.
 const rowColumns = `coalesce(r.oid, 0),
-		       coalesce(format_type(r.oid, -1), '')`
+		       coalesce(format_type(r.oid, -1), ''),
+		       coalesce((SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname)
+		                   FROM pg_catalog.pg_class AS c
+		                   JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+		                  WHERE c.oid = r.typrelid), ''),
+		       coalesce(r.arrays, 0)`
 
 // typeRow is r: the composite type that typ is, or is made of by domains and
-// arrays; NULL if none.
+// arrays, and the number of these; NULL if none.
 const typeRow = `LEFT JOIN LATERAL (
 		         WITH RECURSIVE made AS (
-		           SELECT typ.oid, typ.typtype, coalesce(nullif(typ.typbasetype, 0), typ.typelem) AS below
+		           SELECT typ.oid, typ.typtype, typ.typrelid, coalesce(nullif(typ.typbasetype, 0), typ.typelem) AS below,
+		                  (typ.typbasetype = 0)::int AS arrays
 		           UNION ALL
-		           SELECT t.oid, t.typtype, coalesce(nullif(t.typbasetype, 0), t.typelem) FROM made
+		           SELECT t.oid, t.typtype, t.typrelid, coalesce(nullif(t.typbasetype, 0), t.typelem),
+		                  made.arrays + (t.typbasetype = 0)::int
+		             FROM made
 		             JOIN pg_catalog.pg_type AS t ON t.oid = made.below)
-		         SELECT oid FROM made WHERE typtype = 'c') AS r ON true`
+		         SELECT oid, typrelid, arrays - 1 AS arrays FROM made WHERE typtype = 'c') AS r ON true`

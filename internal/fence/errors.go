@@ -65,7 +65,7 @@ func (r *Refusal) Unwrap() error { return ErrRefused }
 const (
 	stateRefused   = "FG001"
 	lockNotGranted = "55P03"
-	notInState     = "55000" // what functions about the running log raise on a standby
+	notInState     = "55000" // what functions about the running log raise on a standby, and others elsewhere
 )
 
 // wall turns what the database answered about claims on key into this room's
@@ -95,7 +95,7 @@ func classify(err error) error {
 	switch {
 	case errors.As(err, &pg) && pg.Code == lockNotGranted:
 		return fmt.Errorf("%w: %w", ErrBusy, err)
-	case errors.As(err, &pg) && pg.Code == notInState:
+	case errors.As(err, &pg) && pg.Code == notInState && strings.HasPrefix(pg.Routine, "pg_"):
 		return fmt.Errorf("%w: %w", ErrStandby, err)
 	}
 	return err

@@ -3,7 +3,6 @@ package gate
 import (
 	"context"
 	"errors"
-	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -44,26 +43,14 @@ const (
 	stateApplied   = "FG006"
 )
 
-// rank is what a newer grant of any of the lock keys raises: a refused request
-// may be tried again under it.
-func (w Write) rank() int64 {
-	var sum int64
-	for _, claim := range w.Claims {
-		if sum += int64(claim.Token); sum < 0 {
-			return math.MaxInt64
-		}
-	}
-	return sum
-}
-
 // claimAnswer queues the claim of the request's key, before the fence: what is
 // committed under it later is there if and only if the write is.
 func (g *Gate) claimAnswer(batch *pgx.Batch, w Write) {
 	if w.Once.Key == "" {
 		return
 	}
-	batch.Queue(`SELECT fencegate.claim_answer($1, $2, $3, $4, $5)`,
-		w.Principal.Name, w.Once.Key, w.Once.Fingerprint, w.rank(), g.KeepAnswers)
+	batch.Queue(`SELECT fencegate.claim_answer($1, $2, $3, $4::jsonb, $5)`,
+		w.Principal.Name, w.Once.Key, w.Once.Fingerprint, asJSON(presentedBy(w.Claims...)), g.KeepAnswers)
 }
 
 // claimed reads the answer to claimAnswer.
@@ -122,15 +109,6 @@ func (g *Gate) replay(ctx context.Context, w Write) (Result, error) {
 	}
 	join(parts, texts)
 	return Result{Parts: parts, Replayed: true}, nil
-}
-
-// refuseAnswer leaves the tombstone of a refused request: an earlier attempt
-// that is still on its way can't be applied any more once the caller knows.
-// errApplied says that one has been.
-func (g *Gate) refuseAnswer(ctx context.Context, w Write, code fence.Code) error {
-	_, err := g.exec(ctx, `SELECT fencegate.refuse_answer($1, $2, $3, $4, $5, $6)`,
-		w.Principal.Name, w.Once.Key, w.Once.Fingerprint, w.rank(), string(code), g.KeepAnswers)
-	return classify(executing, answerError(w.Claims, err))
 }
 
 // answerError finds what the functions around fencegate.answers raise; other

@@ -211,7 +211,9 @@ func TestIdempotency(t *testing.T) {
 		gate := *s.gate
 		gate.Writes = refuser.pool
 		answered := make(chan error, 1)
-		go func() { answered <- gate.refuseAnswer(context.Background(), w, LeaseExpired) }()
+		go func() {
+			answered <- gate.refuseAnswer(context.Background(), w, []*Refused{{Code: LeaseExpired, Claim: claim}}, nil)
+		}()
 		for waits := false; !waits; {
 			select {
 			case err := <-answered:

@@ -57,8 +57,9 @@ type Config struct {
 // any number of gateways on one database behave as one.
 type Gate struct {
 	Config
-	turns   *turns
-	waiting *waiting
+	turns    *turns
+	attempts *attempts
+	waiting  *waiting
 }
 
 // New checks cfg and returns its gate.
@@ -71,5 +72,6 @@ func New(cfg Config) (*Gate, error) {
 			return nil, errors.New("gate: lease terms must rise from min over default and max to lifetime")
 		}
 	}
-	return &Gate{Config: cfg, turns: &turns{keys: map[lease.Key]*line{}}, waiting: newWaiting()}, nil
+	return &Gate{Config: cfg, turns: &turns{keys: map[lease.Key]*line{}},
+		attempts: &attempts{running: map[answerKey][]*underWay{}}, waiting: newWaiting()}, nil
 }

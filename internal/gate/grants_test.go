@@ -90,7 +90,9 @@ func TestGrants(t *testing.T) {
 	t.Run("I5/AMarkNeitherFallsNorGoes", func(t *testing.T) {
 		t.Parallel()
 		s := newShelf(t)
-		s.grant(t, s.gate, shelfKey)
+		claim := s.grant(t, s.gate, shelfKey)
+		claim.Token++
+		s.refusedFor(claim, fence.TokenNotGranted) // there is a record to attack
 		for _, attack := range []string{
 			`UPDATE fencegate.marks SET token = token - 1`,
 			`DELETE FROM fencegate.marks`,

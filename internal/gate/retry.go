@@ -78,7 +78,7 @@ func staleSession(err error) bool {
 // typeLookups are the routines that don't find a type by its number any more:
 // it was dropped and made anew, as is done to take a value out of an enum.
 var typeLookups = []string{
-	"format_type_extended", "getBaseTypeAndTypmod", "getTypeBinaryInputInfo", "getTypeBinaryOutputInfo",
+	"TupleDescInitEntry", "format_type_extended", "getBaseTypeAndTypmod", "getTypeBinaryInputInfo", "getTypeBinaryOutputInfo",
 	"getTypeInputInfo", "getTypeOutputInfo", "get_type_category_preferred", "get_type_io_data", "get_typlenbyval",
 	"get_typlenbyvalalign", "plpgsql_build_datatype", "typeOrDomainTypeRelid", "typeidType",
 }

@@ -76,9 +76,11 @@ func (g *Gate) Write(ctx context.Context, w Write) (Result, error) {
 			return Result{}, w.at(i, err)
 		}
 	}
+	earlier, end := g.attempts.begin(w)
+	defer end()
 	result, err := g.write(ctx, w)
 	if refused := refusals(err); len(refused) > 0 && w.Once.Key != "" {
-		err = cmp.Or(g.refuseAnswer(ctx, w, refused[0].Code), err)
+		err = cmp.Or(g.refuseAnswer(ctx, w, refused, earlier), err)
 	}
 	if errors.Is(err, errApplied) {
 		return g.replay(ctx, w)

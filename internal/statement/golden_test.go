@@ -20,6 +20,7 @@ func TestTextOfStatements(t *testing.T) {
 	pins := []statement.Filter{eq("sku", "A"), eq("day", "2026-01-01")}
 	notIn := statement.Filter{Column: "n", Op: statement.In, Not: true, Values: []string{"1", `2"\`}}
 	row := statement.Row{Names: []string{"the note", "n"}, JSON: []byte(`{"the note":"x","n":1}`)}
+	full := statement.Row{Names: []string{"sku", "day", "n"}, JSON: []byte(`{"sku":"A","day":null,"n":1}`)}
 	empty := statement.Row{JSON: []byte(`{}`)}
 
 	for name, c := range map[string]struct {
@@ -29,8 +30,8 @@ func TestTextOfStatements(t *testing.T) {
 		"Insert": {
 			statement.Mutation{Op: catalog.Insert, Table: table, Rows: []statement.Row{row, row, empty}, MaxAffected: -1},
 			[]statement.Statement{
-				{SQL: insertText, Args: []any{`[{"the note":"x","n":1},{"the note":"x","n":1}]`, "k"}},
-				{SQL: defaultsText, Args: []any{"k"}},
+				{SQL: insertText, Args: []any{`[{"the note":"x","n":1},{"the note":"x","n":1}]`, int64(2), "k"}},
+				{SQL: defaultsText, Args: []any{int64(1), "k"}},
 			},
 		},
 		"Update": {
@@ -46,9 +47,13 @@ func TestTextOfStatements(t *testing.T) {
 				Args: []any{"A", "2026-01-01", "A", "2026-01-01", `{"1","2\"\\"}`, "k", "k", "k", int64(99)}}},
 		},
 		"Upsert": {
-			statement.Mutation{Op: catalog.Insert, Table: table, Rows: []statement.Row{row}, MaxAffected: -1,
+			statement.Mutation{Op: catalog.Insert, Table: table, Rows: []statement.Row{full}, MaxAffected: -1,
 				Upsert: &statement.Upsert{Target: []string{"sku", "day"}, Merge: true}},
-			[]statement.Statement{{SQL: upsertText, Args: []any{`[{"the note":"x","n":1}]`, "k", "k"}}},
+			[]statement.Statement{{SQL: upsertText, Args: []any{`[{"sku":"A","day":null,"n":1}]`, "k", "k", int64(1), "k"}}},
+		},
+		"UpdateOfALockColumn": {
+			statement.Mutation{Op: catalog.Update, Table: table, Rows: []statement.Row{{Names: []string{"day", "n"}, JSON: []byte(`{"day":null,"n":1}`)}}, Filters: pins, MaxAffected: -1},
+			[]statement.Statement{{SQL: movingText, Args: []any{"A", "2026-01-01", "A", "2026-01-01", "k", `{"day":null,"n":1}`, `{"day":null,"n":1}`, "A", "k", "k", "k"}}},
 		},
 		"UpdateUnderTwoLocks": {
 			statement.Mutation{Op: catalog.Update, Table: table, Rows: []statement.Row{empty}, Filters: pins, MinAffected: 1, MaxAffected: 1,
@@ -144,12 +149,13 @@ const insertText = `WITH w AS (
   SELECT b."n", b."the note" FROM json_to_recordset($1::pg_catalog.json) AS b("n" numeric, "the note" text)
   RETURNING t."sku", t."day")
 SELECT a.affected, a.json,
-       CASE WHEN fencegate.check_rows(true, a.uncovered, a.affected, NULL, NULL)
+       CASE WHEN fencegate.check_rows(true, a.uncovered
+       + CASE WHEN a.affected < $2::pg_catalog.int8 THEN 1 ELSE 0 END, a.affected, NULL, NULL)
             THEN NULL::pg_catalog.int8 END,
        a.etag
   FROM (SELECT count(*) AS affected,
                NULL::pg_catalog.text AS json,
-               count(*) FILTER (WHERE (('it''s:' || w."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(w."day") #>> '{}') || '') COLLATE pg_catalog."C" = $2::pg_catalog.text) IS NOT TRUE) AS uncovered,
+               count(*) FILTER (WHERE (('it''s:' || w."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(w."day") #>> '{}') || '') COLLATE pg_catalog."C" = $3::pg_catalog.text) IS NOT TRUE) AS uncovered,
                NULL::pg_catalog.text AS etag
           FROM w) AS a
  WHERE CASE WHEN true THEN true ELSE ARRAY[(NULL::"public"."stock")."day"] OPERATOR(pg_catalog.&&) NULL::date[]
@@ -161,12 +167,13 @@ const defaultsText = `WITH w AS (
   INSERT INTO "public"."stock" AS t DEFAULT VALUES
   RETURNING t."sku", t."day")
 SELECT a.affected, a.json,
-       CASE WHEN fencegate.check_rows(true, a.uncovered, a.affected, NULL, NULL)
+       CASE WHEN fencegate.check_rows(true, a.uncovered
+       + CASE WHEN a.affected < $1::pg_catalog.int8 THEN 1 ELSE 0 END, a.affected, NULL, NULL)
             THEN NULL::pg_catalog.int8 END,
        a.etag
   FROM (SELECT count(*) AS affected,
                NULL::pg_catalog.text AS json,
-               count(*) FILTER (WHERE (('it''s:' || w."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(w."day") #>> '{}') || '') COLLATE pg_catalog."C" = $1::pg_catalog.text) IS NOT TRUE) AS uncovered,
+               count(*) FILTER (WHERE (('it''s:' || w."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(w."day") #>> '{}') || '') COLLATE pg_catalog."C" = $2::pg_catalog.text) IS NOT TRUE) AS uncovered,
                NULL::pg_catalog.text AS etag
           FROM w) AS a
  WHERE CASE WHEN true THEN true ELSE ARRAY[(NULL::"public"."stock")."day"] OPERATOR(pg_catalog.&&) NULL::date[]
@@ -251,25 +258,52 @@ SELECT a.affected, a.json,
                NULL::pg_catalog.text AS etag
           FROM w) AS a`
 
-const upsertText = `WITH w AS (
-  INSERT INTO "public"."stock" AS t ("n", "the note")
-  SELECT b."n", b."the note" FROM json_to_recordset($1::pg_catalog.json) AS b("n" numeric, "the note" text)
-  ON CONFLICT ("sku", "day") DO UPDATE SET "n" = EXCLUDED."n", "the note" = EXCLUDED."the note"
-   WHERE fencegate.check_covered(('it''s:' || t."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(t."day") #>> '{}') || '') COLLATE pg_catalog."C" = $2::pg_catalog.text)
+const movingText = `WITH w AS (
+  UPDATE "public"."stock" AS t
+     SET "day" = b."day", "n" = b."n"
+    FROM json_to_record($6::pg_catalog.json) AS b("day" date, "n" numeric)
+   WHERE t."sku" = $3
+     AND t."day" = $4
+     AND ('it''s:' || t."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(t."day") #>> '{}') || '') COLLATE pg_catalog."C" = $5::pg_catalog.text
   RETURNING t."sku", t."day")
 SELECT a.affected, a.json,
-       CASE WHEN fencegate.check_rows(true, a.uncovered, a.affected, NULL, NULL)
+       CASE WHEN fencegate.check_rows(('it''s:' || CAST($1 AS character varying)::pg_catalog.text || ':' || (pg_catalog.to_jsonb(CAST($2 AS date)) #>> '{}') || '') COLLATE pg_catalog."C" = $10::pg_catalog.text, a.uncovered
+       + CASE WHEN a.affected = 0 AND (
+         SELECT ('it''s:' || CAST($8 AS character varying)::pg_catalog.text || ':' || (pg_catalog.to_jsonb(b."day") #>> '{}') || '') COLLATE pg_catalog."C" = $9::pg_catalog.text
+           FROM json_to_record($7::pg_catalog.json) AS b("day" date)) IS NOT TRUE THEN 1 ELSE 0 END, a.affected, NULL, NULL)
             THEN NULL::pg_catalog.int8 END,
        a.etag
   FROM (SELECT count(*) AS affected,
                NULL::pg_catalog.text AS json,
-               count(*) FILTER (WHERE (('it''s:' || w."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(w."day") #>> '{}') || '') COLLATE pg_catalog."C" = $3::pg_catalog.text) IS NOT TRUE) AS uncovered,
+               count(*) FILTER (WHERE (('it''s:' || w."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(w."day") #>> '{}') || '') COLLATE pg_catalog."C" = $11::pg_catalog.text) IS NOT TRUE) AS uncovered,
                NULL::pg_catalog.text AS etag
           FROM w) AS a
  WHERE CASE WHEN true THEN true ELSE ARRAY[(NULL::"public"."stock")."day"] OPERATOR(pg_catalog.&&) NULL::date[]
    AND ARRAY[(NULL::"public"."stock")."n"] OPERATOR(pg_catalog.&&) NULL::numeric[]
-   AND ARRAY[(NULL::"public"."stock")."sku"] OPERATOR(pg_catalog.&&) NULL::character varying[]
-   AND ARRAY[(NULL::"public"."stock")."the note"] OPERATOR(pg_catalog.&&) NULL::text[] END`
+   AND ARRAY[(NULL::"public"."stock")."sku"] OPERATOR(pg_catalog.&&) NULL::character varying[] END`
+
+const upsertText = `WITH w AS (
+  INSERT INTO "public"."stock" AS t ("day", "n", "sku")
+  SELECT b."day", b."n", b."sku" FROM json_to_recordset($1::pg_catalog.json) AS b("day" date, "n" numeric, "sku" character varying)
+  ON CONFLICT ("sku", "day") DO UPDATE SET "day" = EXCLUDED."day", "n" = EXCLUDED."n", "sku" = EXCLUDED."sku"
+   WHERE fencegate.check_covered(('it''s:' || t."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(t."day") #>> '{}') || '') COLLATE pg_catalog."C" = $2::pg_catalog.text)
+  RETURNING t."sku", t."day")
+SELECT a.affected, a.json,
+       CASE WHEN fencegate.check_rows(true, a.uncovered
+       + CASE WHEN a.affected < $4::pg_catalog.int8 AND EXISTS (
+         SELECT
+           FROM json_to_recordset($1::pg_catalog.json) AS b("sku" character varying, "day" date)
+          WHERE (('it''s:' || b."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(b."day") #>> '{}') || '') COLLATE pg_catalog."C" = $3::pg_catalog.text) IS NOT TRUE) THEN 1 ELSE 0 END, a.affected, NULL, NULL)
+            THEN NULL::pg_catalog.int8 END,
+       a.etag
+  FROM (SELECT count(*) AS affected,
+               NULL::pg_catalog.text AS json,
+               count(*) FILTER (WHERE (('it''s:' || w."sku"::pg_catalog.text || ':' || (pg_catalog.to_jsonb(w."day") #>> '{}') || '') COLLATE pg_catalog."C" = $5::pg_catalog.text) IS NOT TRUE) AS uncovered,
+               NULL::pg_catalog.text AS etag
+          FROM w) AS a
+ WHERE CASE WHEN true THEN true ELSE ARRAY[(NULL::"public"."stock")."day"] OPERATOR(pg_catalog.&&) NULL::date[]
+   AND ARRAY[(NULL::"public"."stock")."n"] OPERATOR(pg_catalog.&&) NULL::numeric[]
+   AND ARRAY[(NULL::"public"."stock")."sku"] OPERATOR(pg_catalog.&&) NULL::character varying[] END`
 
 const queryText = `SELECT count(*), fencegate.check_size(string_agg(row_to_json(w.*)::pg_catalog.text, ','), $2), (SELECT count(*) FROM "public"."stock" AS t
    WHERE t."sku" = $1

@@ -69,6 +69,7 @@ func buildInsert(m Mutation, rows []Row, names []string, claims []lease.Claim) (
 		}
 		into, from = append(slices.Clone(names), m.Table.FenceColumn), append(from, token)
 	}
+	proposed := ""
 	fmt.Fprintf(&b, "WITH w AS (\n  INSERT INTO %s AS t ", tableName(m.Table))
 	switch {
 	case len(into) == 0:
@@ -76,14 +77,21 @@ func buildInsert(m Mutation, rows []Row, names []string, claims []lease.Claim) (
 	case len(names) == 0:
 		fmt.Fprintf(&b, "(%s)\n  SELECT %s", identList("", into), strings.Join(from, ", "))
 	default:
+		proposed = b.param(arrayOf(rows))
 		fmt.Fprintf(&b, "(%s)\n  SELECT %s FROM json_to_recordset(%s::pg_catalog.json) AS b(%s)",
-			identList("", into), strings.Join(from, ", "), b.param(arrayOf(rows)), typedList(m.Table, names))
+			identList("", into), strings.Join(from, ", "), proposed, typedList(m.Table, names))
 	}
 	if err := onConflict(&b, m, into, claims); err != nil {
 		return Statement{}, err
 	}
 	fmt.Fprintf(&b, "\n  RETURNING %s)", returning(m))
-	answer(&b, m, claims, "", names)
+	s := scope{written: names}
+	if m.Table.Lock.WholeTable() {
+		s.pins = rendered(m.Table, nil)
+	} else {
+		s.hidden = hiddenInsert(&b, m, claims, proposal{rows: proposed, count: len(rows), names: names})
+	}
+	answer(&b, m, claims, s)
 	return b.statement(), nil
 }
 

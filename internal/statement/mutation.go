@@ -40,7 +40,7 @@ func buildUpdate(m Mutation, claims []lease.Claim) ([]Statement, error) {
 	}
 	fmt.Fprintf(&b, "WITH w AS (\n  UPDATE %s AS t\n     SET %s\n    FROM %s\n   WHERE %s\n  RETURNING %s)",
 		tableName(m.Table), strings.Join(assignments, ", "), strings.Join(from, ", "), where, returning(m))
-	answer(&b, m, claims, pins, slices.Sorted(maps.Keys(written)))
+	answer(&b, m, claims, scope{pins: pins, hidden: hiddenUpdate(&b, m, claims), written: slices.Sorted(maps.Keys(written))})
 	return []Statement{b.statement()}, nil
 }
 
@@ -56,7 +56,7 @@ func buildDelete(m Mutation, claims []lease.Claim) ([]Statement, error) {
 		return nil, err
 	}
 	fmt.Fprintf(&b, "WITH w AS (\n  DELETE FROM %s AS t\n   WHERE %s\n  RETURNING %s)", tableName(m.Table), where, returning(m))
-	answer(&b, m, claims, pins, nil)
+	answer(&b, m, claims, scope{pins: pins})
 	return []Statement{b.statement()}, nil
 }
 

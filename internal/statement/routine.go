@@ -35,7 +35,7 @@ func buildCall(m Mutation, claims []lease.Claim) ([]Statement, error) {
 			m.MaxAffected = expect
 		}
 	}
-	answer(&b, m, claims, key, nil)
+	answer(&b, m, claims, scope{pins: key})
 	return []Statement{check, b.statement()}, nil
 }
 
@@ -65,7 +65,7 @@ func buildReadingCall(q Query) (Statement, error) {
 		return Statement{}, err
 	}
 	json := answered(&b, Mutation{Op: catalog.Call, Routine: q.Routine, Return: Columns{All: !q.Routine.ReturnsVoid}, MaxBytes: q.MaxBytes})
-	fmt.Fprintf(&b, "\nSELECT count(*), %s, NULL::pg_catalog.int8, NULL::pg_catalog.text\n  FROM (SELECT * FROM w LIMIT %s) AS w", json, b.param(q.Limit))
+	fmt.Fprintf(&b, "\nSELECT count(*), %s, NULL::pg_catalog.int8, NULL::pg_catalog.text\n  FROM (SELECT * FROM w LIMIT %s) AS w%s", json, b.param(q.Limit), sameParams(q.Routine))
 	return b.statement(), nil
 }
 
@@ -215,6 +215,6 @@ func Trials(r *catalog.Routine) []Trial {
 	var opened, call builder
 	openSource(&opened, r, names, nil)
 	key := source(&call, r, names, nil)
-	answer(&call, Mutation{Op: catalog.Call, Routine: r, Return: Columns{All: !r.ReturnsVoid}}, []lease.Claim{{}}, key, nil)
+	answer(&call, Mutation{Op: catalog.Call, Routine: r, Return: Columns{All: !r.ReturnsVoid}}, []lease.Claim{{}}, scope{pins: key})
 	return append(trials, Trial{SQL: call.String(), above: strings.Count(opened.String(), "\n"), lines: lines})
 }

@@ -57,20 +57,20 @@ func columnOf(alias string) func(catalog.Column) string {
 // to its column's type. An update or delete whose pins render another key than
 // those presented is out of scope, not merely without rows.
 func pinned(b *builder, m Mutation) (string, error) {
-	pins := map[string]string{}
 	for _, name := range m.Table.Lock.Columns {
-		filter, ok := pinOf(m.Filters, name)
-		if !ok {
+		if _, ok := pinOf(m.Filters, name); !ok {
 			return "", &Fault{
 				Code: ScopeNotPinned, Column: name, Parameter: name,
 				Detail: fmt.Sprintf("rows of %q are locked by %q: add the filter %s=eq.<value>", m.Table.Name, m.Table.Lock, name),
 			}
 		}
-		pins[name] = filter.Values[0]
 	}
-	return rendered(m.Table, func(column catalog.Column) string {
-		return fmt.Sprintf("CAST(%s AS %s)", b.param(pins[column.Name]), column.KeyType)
-	}), nil
+	return rendered(m.Table, func(column catalog.Column) string { return pinValue(b, m, column) }), nil
+}
+
+func pinValue(b *builder, m Mutation, column catalog.Column) string {
+	filter, _ := pinOf(m.Filters, column.Name) // pinned has seen it
+	return fmt.Sprintf("CAST(%s AS %s)", b.param(filter.Values[0]), column.KeyType)
 }
 
 // pinOf finds the one form that pins a column: an eq that every row must meet,
@@ -84,18 +84,26 @@ func pinOf(filters []Filter, column string) (Filter, bool) {
 	return Filter{}, false
 }
 
+// scope is what a statement says about the rows it names, or would make, beside
+// those that it returns.
+type scope struct {
+	pins    string   // SQL text that must equal the key, "" if nothing is pinned
+	hidden  string   // SQL text that adds the rows out of scope which were not returned, "" if there are none
+	written []string // the columns that get a value
+}
+
 // answer writes what every data statement selects from its rows, the common
 // table expression w: their number, their JSON, and the check of their scope.
-// pins is SQL text that must equal the key, "" if nothing is pinned; written
-// names the columns that get a value.
-func answer(b *builder, m Mutation, claims []lease.Claim, pins string, written []string) {
+func answer(b *builder, m Mutation, claims []lease.Claim, s scope) {
 	condition := "true"
-	if pins != "" {
-		condition = covered(b, pins, claims)
+	if s.pins != "" {
+		condition = covered(b, s.pins, claims)
 	}
 	uncovered, typed := "0::pg_catalog.int8", "" // what a routine touches is its own business
-	if m.Op != catalog.Call {
-		typed = sameTypes(m.Table, m.columns(written))
+	if m.Op == catalog.Call {
+		typed = sameParams(m.Routine)
+	} else {
+		typed = sameTypes(m.Table, m.columns(s.written))
 		uncovered = "count(*) FILTER (WHERE (" + covered(b, rendered(m.Table, columnOf("w")), claims) + ") IS NOT TRUE)"
 	}
 	least, most := "NULL", "NULL"
@@ -113,7 +121,7 @@ func answer(b *builder, m Mutation, claims []lease.Claim, pins string, written [
 	}
 	fmt.Fprintf(b, `
 SELECT a.affected, a.json,
-       CASE WHEN fencegate.check_rows(%s, a.uncovered, a.affected, %s, %s)%s
+       CASE WHEN fencegate.check_rows(%s, a.uncovered%s, a.affected, %s, %s)%s
             THEN NULL::pg_catalog.int8 END,
        a.etag
   FROM (SELECT count(*) AS affected,
@@ -121,7 +129,7 @@ SELECT a.affected, a.json,
                %s AS uncovered,
                %s AS etag
           FROM w) AS a%s`,
-		condition, least, most, kept, json, uncovered, etagOf(m.ETag), typed)
+		condition, s.hidden, least, most, kept, json, uncovered, etagOf(m.ETag), typed)
 }
 
 // etagOf is the ETag of the one row of w, which must then have all columns.

@@ -41,13 +41,17 @@ func BenchmarkPagesOfManyRefusals(b *testing.B) {
 	var cursor struct {
 		Next string `json:"next_cursor"`
 	}
-	some := func() time.Time { return time.Now().UTC().Add(-time.Duration(rand.Int64N(weeks * 7 * int64(24*time.Hour)))) }
+	some := func() time.Time {
+		return time.Now().UTC().Add(-time.Duration(rand.Int64N(weeks * 7 * int64(24*time.Hour))))
+	}
 	g.Do(b, testenv.Request{Path: "/v1/refusals?until=" + some().Format(time.RFC3339)}).JSON(b, &cursor)
 	for name, query := range map[string]func() string{
-		"newest":    func() string { return "" },
-		"key":       func() string { return fmt.Sprintf("key=item:%d", rand.IntN(5000)) },
-		"code":      func() string { return "code=" + []string{"lease_lost", "lease_expired", "stale_token"}[rand.IntN(3)] },
-		"table":     func() string { return fmt.Sprintf("table=shop.t%d&until=%s", rand.IntN(8), some().Format(time.RFC3339)) },
+		"newest": func() string { return "" },
+		"key":    func() string { return fmt.Sprintf("key=item:%d", rand.IntN(5000)) },
+		"code":   func() string { return "code=" + []string{"lease_lost", "lease_expired", "stale_token"}[rand.IntN(3)] },
+		"table": func() string {
+			return fmt.Sprintf("table=shop.t%d&until=%s", rand.IntN(8), some().Format(time.RFC3339))
+		},
 		"principal": func() string { return fmt.Sprintf("principal=worker %d", rand.IntN(20)) },
 		"until":     func() string { return "until=" + some().Format(time.RFC3339) },
 		"key+code":  func() string { return fmt.Sprintf("key=item:%d&code=lease_lost", rand.IntN(5000)) },
