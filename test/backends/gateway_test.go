@@ -164,7 +164,23 @@ func everyDay(t *testing.T, p *plant) {
 	wantRefused(t, p.set(t, l, sku, 4), "stale_token")
 	wantStatus(t, p.set(t, next, sku, 5), 204)
 	p.wantAvailable(t, sku, 5)
+	handedOn(t, p, next)
 	p.wantOrderedGrants(t)
+}
+
+// handedOn gives l back while somebody waits for it.
+func handedOn(t *testing.T, p *plant, l testenv.Lease) {
+	body, _ := json.Marshal(map[string]any{"key": l.Key, "ttl_ms": 60000, "wait_ms": 30000})
+	answers := make(chan testenv.Response, 1)
+	go func() {
+		answer, err := p.Try(t, t.Context(), testenv.Request{Method: http.MethodPost, Path: "/v1/leases", Body: string(body)})
+		if err != nil {
+			t.Error(err)
+		}
+		answers <- answer
+	}()
+	p.Release(t, l)
+	wantStatus(t, <-answers, http.StatusCreated)
 }
 
 // leasesLost is a lock service that forgets: the holder is stopped, the next one
