@@ -19,6 +19,7 @@ func TestDropsAreHeardOfOnEveryKindOfRedis(t *testing.T) {
 			address, prefix := testenv.Redis(t)
 			return redislock.New(redisClient(t, address), prefix)
 		},
+		"Redlock": func(t testing.TB) lockclient.Store { return redlockStore(t, five(t), "") },
 		"Sentinel": func(t testing.TB) lockclient.Store {
 			return redislock.New(failoverClient(t, testenv.OwnSentinels(t)), "test:")
 		},
