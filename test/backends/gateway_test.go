@@ -173,11 +173,13 @@ func handedOn(t *testing.T, p *plant, l testenv.Lease) {
 	body, _ := json.Marshal(map[string]any{"key": l.Key, "ttl_ms": 60000, "wait_ms": 30000})
 	answers := make(chan testenv.Response, 1)
 	go func() {
-		answer, err := p.Try(t, t.Context(), testenv.Request{Method: http.MethodPost, Path: "/v1/leases", Body: string(body)})
-		if err != nil {
-			t.Error(err)
-		}
-		answers <- answer
+		answers <- until(t, func() testenv.Response {
+			answer, err := p.Try(t, t.Context(), testenv.Request{Method: http.MethodPost, Path: "/v1/leases", Body: string(body)})
+			if err != nil {
+				t.Error(err)
+			}
+			return answer
+		})
 	}()
 	p.Release(t, l)
 	wantStatus(t, <-answers, http.StatusCreated)
