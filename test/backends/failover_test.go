@@ -149,3 +149,18 @@ func awaitRole(t testing.TB, c *redis.Client, want string) {
 		}
 	}
 }
+
+// awaitReplica returns the one that is a replica, once there is one: on a busy machine
+// the Sentinels may have changed their minds.
+func awaitReplica(t testing.TB, servers ...*redis.Client) *redis.Client {
+	t.Helper()
+	for began := time.Now(); time.Since(began) < patience; {
+		for _, c := range servers {
+			if role, err := c.Do(t.Context(), "ROLE").Slice(); err == nil && role[0] == "slave" {
+				return c
+			}
+		}
+	}
+	t.Fatal("there is no replica")
+	return nil
+}
