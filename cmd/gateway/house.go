@@ -105,7 +105,7 @@ func (h *house) wire(ctx context.Context, cfg *config.Config) (_ http.Handler, e
 	}
 	h.gate, err = gate.New(gate.Config{
 		Writes: h.pools.writes, Reads: h.pools.reads, Pooled: h.pools.pooled, Tables: h.tables,
-		Store: h.locks.store, Marks: fence.New(h.pools.single(h.pools.marks)),
+		Store: h.locks.store, Marks: fence.New(h.pools.single(h.pools.marks), h.pools.single(h.pools.moves)),
 		Audit: h.audit, Records: audit.NewReader(h.pools.single(h.pools.reads)),
 		Log:   h.log,
 		Terms: leaseTerms(cfg.Leases), Namespaces: namespaces(cfg.Leases.Namespaces),
@@ -122,7 +122,7 @@ func (h *house) wire(ctx context.Context, cfg *config.Config) (_ http.Handler, e
 		Contract: fencegate.Contract, Log: h.log, LoopbackOnly: cfg.Auth == config.AuthNone,
 		Limits: proxy.Limits{
 			BodyBytes: int64(cfg.Limits.MaxBodyBytes), AnswerBytes: int64(cfg.Limits.MaxAnswerBytes), Rows: cfg.Limits.MaxRows, Filters: cfg.Limits.MaxFilters,
-			InFlight: cfg.Limits.MaxInFlight, Request: cfg.Limits.RequestTimeout,
+			InFlight: cfg.Limits.MaxInFlight, Waiting: max(1, cfg.Limits.MaxConnections/2), Request: cfg.Limits.RequestTimeout,
 		},
 	})
 }

@@ -80,7 +80,7 @@ func (g *Gate) Write(ctx context.Context, w Write) (Result, error) {
 	defer end()
 	result, err := g.write(ctx, w)
 	if refused := refusals(err); len(refused) > 0 && w.Once.Key != "" {
-		err = cmp.Or(g.refuseAnswer(ctx, w, refused, earlier), err)
+		err = cmp.Or(g.refuseKey(ctx, w, refused, earlier), err)
 	}
 	if errors.Is(err, errApplied) {
 		return g.replay(ctx, w)

@@ -120,16 +120,17 @@ func (s *Server) limit(next http.Handler) http.Handler {
 		if r.Method == http.MethodGet || r.Method == http.MethodHead {
 			slots = s.readSlots
 		}
+		here := &stay{slot: slots, tries: s.tries, whole: r.Context()}
 		select {
 		case slots <- struct{}{}:
-			defer func() { <-slots }()
+			defer func() { <-here.slot }()
 		default:
 			s.fail(w, r, errTooManyInFlight)
 			return
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), s.Limits.Request)
 		defer cancel()
-		ctx = context.WithValue(ctx, stayKey, &stay{slots: slots, whole: r.Context()})
+		ctx = context.WithValue(ctx, stayKey, here)
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
@@ -137,14 +138,19 @@ func (s *Server) limit(next http.Handler) http.Handler {
 // stay is what a request has while it is served: a slot, and more than the usual
 // time if it needs it.
 type stay struct {
-	slots chan struct{}
+	slot  chan struct{}   // where it has its slot
+	tries chan struct{}   // where it has it after a pause
 	whole context.Context // ends with the caller's connection
 }
 
-// pause gives the slot up until the function it returns is called.
+// pause gives the slot up until the function it returns is called, which waits
+// for one of a few that are not the newcomers'.
 func (s *stay) pause() (resume func()) {
-	<-s.slots
-	return func() { s.slots <- struct{}{} }
+	<-s.slot
+	return func() {
+		s.slot = s.tries
+		s.slot <- struct{}{}
+	}
 }
 
 // gathered is a body that has been read.
