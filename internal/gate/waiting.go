@@ -108,6 +108,7 @@ func (w *waiting) await(ctx context.Context, key lease.Key, p *place, expected t
 func (g *Gate) queued(ctx context.Context, a Acquisition, try func() (Granted, error)) (Granted, error) {
 	limited, cancel := context.WithTimeout(ctx, a.Wait)
 	defer cancel()
+	defer g.Observer.waited(time.Now())
 	key := a.Keys[0]
 	p := g.waiting.join(key)
 	defer func() { g.waiting.leave(key, p) }()

@@ -161,6 +161,7 @@ func statementFault(wrong *statement.Fault) *fault {
 // fail answers with err as problem+json and logs what only the operator may see.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	f := faultOf(err)
+	visitOf(r).Code = f.slug
 	if f.status >= http.StatusInternalServerError {
 		s.Log.Error("request failed", "code", f.slug, "request_id", requestID(r), "error", err)
 	} else if db := (*gate.DatabaseError)(nil); errors.As(err, &db) {
