@@ -29,7 +29,7 @@ func newInside() inside {
 		checkDuration:  histogram(stepBuckets, "lease_check_duration_seconds", "Asking the lock service about the leases of one write."),
 		checkFailures:  single("lease_check_failures_total", "Lease checks that the lock service did not answer."),
 		checks:         counter("lease_checks_total", "Claims that passed the lease check, by its verdict.", "verdict"),
-		refusals:       counter("refusals_total", "Refusals of writes, renewals, releases and replayed acquires.", "code", "operation", "table"),
+		refusals:       counter("refusals_total", "Refusals of writes, renewals and releases.", "code", "operation", "table"),
 		recordDuration: histogram(stepBuckets, "refusal_record_duration_seconds", "Recording one refusal, before its answer leaves."),
 		recordFailures: single("refusal_record_failures_total", "Refusals that were answered without a record."),
 		transactions:   histogram(stepBuckets, "database_transaction_duration_seconds", "Transactions from their connection to their end.", "kind"),

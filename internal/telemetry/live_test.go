@@ -96,13 +96,9 @@ func post(t *testing.T, g *testenv.Gateway, path, body string) testenv.Response 
 	return g.Do(t, testenv.Request{Method: http.MethodPost, Path: path, Body: body})
 }
 
-func TestTheNumbersRiseWithWhatHappens(t *testing.T) {
-	t.Parallel()
-	db := testenv.Postgres(t)
-	db.Exec(t, devstack.Shop)
-	db.Exec(t, `INSERT INTO shop.inventory (sku) VALUES ('SKU-PRIVATE')`)
-	g := testenv.StartGateway(t, testenv.GatewayOptions{Database: db, Config: told})
-
+// traffic is some of all that can happen. It returns a lease that is over.
+func traffic(t *testing.T, g *testenv.Gateway) testenv.Lease {
+	t.Helper()
 	l := take(t, g, acquire("inventory:SKU-PRIVATE", ""))
 	const row = "inventory?sku=eq.SKU-PRIVATE"
 	once := l.Header()
@@ -137,55 +133,68 @@ func TestTheNumbersRiseWithWhatHappens(t *testing.T) {
 	post(t, g, "/v1/leases/renew", l.Claim())   // as well
 	post(t, g, "/v1/leases/release", l.Claim()) // as well
 	post(t, g, "/v1/leases/revoke", `{"key":"inventory:SKU-PRIVATE","reason":"principal-private"}`)
+	return l
+}
 
+// afterTraffic is what must have been counted of it.
+var afterTraffic = []struct {
+	value  float64
+	name   string
+	labels []string
+}{
+	{2, "writes_total", []string{"door", "rest", "table", "shop.inventory", "operation", "update", "outcome", "ok"}},
+	{1, "writes_total", []string{"table", "shop.inventory", "outcome", "check_violation"}},
+	{1, "writes_total", []string{"table", "shop.inventory", "outcome", "unknown_column"}},
+	{1, "writes_total", []string{"table", "unknown", "outcome", "unknown_table"}},
+	{1, "writes_total", []string{"table", "shop.orders", "outcome", "lock_scope"}},
+	{1, "writes_total", []string{"table", "shop.inventory", "outcome", "stale_token"}},
+	{1, "writes_total", []string{"door", "transaction", "table", "shop.inventory", "outcome", "ok"}},
+	{1, "idempotent_replays_total", []string{"call", "write"}},
+	{1, "refusals_total", []string{"code", "lock_scope", "operation", "update", "table", "shop.orders"}},
+	{1, "refusals_total", []string{"code", "stale_token", "operation", "update", "table", "shop.inventory"}},
+	{1, "refusals_total", []string{"code", "stale_token", "operation", "renew", "table", "none"}},
+	{1, "refusals_total", []string{"code", "stale_token", "operation", "release", "table", "none"}},
+	{4, "refusal_record_duration_seconds", nil},
+	{0, "refusal_record_failures_total", nil},
+	{2, "lease_calls_total", []string{"call", "acquire", "outcome", "ok"}},
+	{1, "lease_calls_total", []string{"call", "acquire", "outcome", "lock_held"}},
+	{1, "lease_calls_total", []string{"call", "renew", "outcome", "ok"}},
+	{1, "lease_calls_total", []string{"call", "renew", "outcome", "stale_token"}},
+	{1, "lease_calls_total", []string{"call", "release", "outcome", "ok"}},
+	{1, "lease_calls_total", []string{"call", "release", "outcome", "stale_token"}},
+	{1, "lease_calls_total", []string{"call", "revoke", "outcome", "ok"}},
+	{1, "acquire_wait_duration_seconds", nil},
+	{0, "acquires_waiting", nil},
+	{0, "writes_waiting", nil},
+	{0, "lease_check_failures_total", nil},
+	{2, "database_transaction_duration_seconds", []string{"kind", "grant"}},
+	{1, "database_transaction_duration_seconds", []string{"kind", "read"}},
+	{2, "database_transaction_duration_seconds", []string{"kind", "release"}},
+	{1, "database_transaction_duration_seconds", []string{"kind", "revoke"}},
+	{1, "catalog_looks_total", nil},
+	{0, "catalog_changes_total", nil},
+	{1, "http_requests_total", []string{"method", "GET", "route", "none", "status", "404"}},
+	{1, "http_requests_total", []string{"method", "GET", "route", "/rest/{table}", "status", "200"}},
+	{1, "http_requests_total", []string{"method", "other", "route", "none", "status", "405"}},
+	{7, "http_request_duration_seconds", []string{"method", "PATCH", "route", "/rest/{table}"}},
+	{0, "http_requests_in_flight", nil},
+	{1, "build_info", nil},
+}
+
+func TestTheNumbersRiseWithWhatHappens(t *testing.T) {
+	t.Parallel()
+	db := testenv.Postgres(t)
+	db.Exec(t, devstack.Shop)
+	db.Exec(t, `INSERT INTO shop.inventory (sku) VALUES ('SKU-PRIVATE')`)
+	g := testenv.StartGateway(t, testenv.GatewayOptions{Database: db, Config: told})
+
+	l := traffic(t, g)
 	text, media := scrape(t, g, "")
 	if !strings.HasPrefix(media, "text/plain") {
 		t.Errorf("the type is %q", media)
 	}
 	all := families(t, text)
-	for _, want := range []struct {
-		value  float64
-		name   string
-		labels []string
-	}{
-		{2, "writes_total", []string{"door", "rest", "table", "shop.inventory", "operation", "update", "outcome", "ok"}},
-		{1, "writes_total", []string{"table", "shop.inventory", "outcome", "check_violation"}},
-		{1, "writes_total", []string{"table", "shop.inventory", "outcome", "unknown_column"}},
-		{1, "writes_total", []string{"table", "unknown", "outcome", "unknown_table"}},
-		{1, "writes_total", []string{"table", "shop.orders", "outcome", "lock_scope"}},
-		{1, "writes_total", []string{"table", "shop.inventory", "outcome", "stale_token"}},
-		{1, "writes_total", []string{"door", "transaction", "table", "shop.inventory", "outcome", "ok"}},
-		{1, "idempotent_replays_total", []string{"call", "write"}},
-		{1, "refusals_total", []string{"code", "lock_scope", "operation", "update", "table", "shop.orders"}},
-		{1, "refusals_total", []string{"code", "stale_token", "operation", "update", "table", "shop.inventory"}},
-		{1, "refusals_total", []string{"code", "stale_token", "operation", "renew", "table", "none"}},
-		{1, "refusals_total", []string{"code", "stale_token", "operation", "release", "table", "none"}},
-		{4, "refusal_record_duration_seconds", nil},
-		{0, "refusal_record_failures_total", nil},
-		{2, "lease_calls_total", []string{"call", "acquire", "outcome", "ok"}},
-		{1, "lease_calls_total", []string{"call", "acquire", "outcome", "lock_held"}},
-		{1, "lease_calls_total", []string{"call", "renew", "outcome", "ok"}},
-		{1, "lease_calls_total", []string{"call", "renew", "outcome", "stale_token"}},
-		{1, "lease_calls_total", []string{"call", "release", "outcome", "ok"}},
-		{1, "lease_calls_total", []string{"call", "release", "outcome", "stale_token"}},
-		{1, "lease_calls_total", []string{"call", "revoke", "outcome", "ok"}},
-		{1, "acquire_wait_duration_seconds", nil},
-		{0, "acquires_waiting", nil},
-		{0, "writes_waiting", nil},
-		{0, "lease_check_failures_total", nil},
-		{2, "database_transaction_duration_seconds", []string{"kind", "grant"}},
-		{1, "database_transaction_duration_seconds", []string{"kind", "read"}},
-		{2, "database_transaction_duration_seconds", []string{"kind", "release"}},
-		{1, "database_transaction_duration_seconds", []string{"kind", "revoke"}},
-		{1, "catalog_looks_total", nil},
-		{0, "catalog_changes_total", nil},
-		{1, "http_requests_total", []string{"method", "GET", "route", "none", "status", "404"}},
-		{1, "http_requests_total", []string{"method", "GET", "route", "/rest/{table}", "status", "200"}},
-		{1, "http_requests_total", []string{"method", "other", "route", "none", "status", "405"}},
-		{7, "http_request_duration_seconds", []string{"method", "PATCH", "route", "/rest/{table}"}},
-		{0, "http_requests_in_flight", nil},
-		{1, "build_info", nil},
-	} {
+	for _, want := range afterTraffic {
 		if got := sample(all, want.name, want.labels...); got != want.value {
 			t.Errorf("%s %q is %v, not %v", want.name, want.labels, got, want.value)
 		}
