@@ -38,7 +38,8 @@ var doors = map[string][]string{
 
 	"internal/proxy": {"internal/api", "internal/audit", "internal/auth", "internal/catalog", "internal/fence",
 		"internal/gate", "internal/lease", "internal/lockclient", "internal/statement"},
-	"internal/admin": {},
+	"internal/admin":     {},
+	"internal/telemetry": {"internal/audit", "internal/catalog", "internal/gate", "internal/proxy"},
 
 	"client": {}, // public: nothing of the house shows in it
 }
@@ -76,6 +77,9 @@ func TestDoors(t *testing.T) {
 		for _, imported := range fields[1:] {
 			if other, ours := strings.CutPrefix(imported, module); ours && !slices.Contains(allowed, strings.TrimPrefix(other, "/")) {
 				t.Errorf("%s may not import %s", room, imported)
+			}
+			if strings.HasPrefix(imported, "github.com/prometheus/") && room != "internal/telemetry" {
+				t.Errorf("%s may not know %s: what happens is told to internal/telemetry", room, imported)
 			}
 			for _, wall := range walls[room] {
 				if imported == wall || strings.HasPrefix(imported, wall+"/") && wall != "net" {

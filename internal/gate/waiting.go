@@ -125,6 +125,7 @@ func (g *Gate) queued(ctx context.Context, a Acquisition, try func() (Granted, e
 	}
 	limited, cancel := context.WithTimeout(ctx, a.Wait)
 	defer cancel()
+	defer g.Observer.waited(time.Now())
 	key := a.Keys[0]
 	p := g.waiting.join(key)
 	defer func() { g.waiting.leave(key, p) }()

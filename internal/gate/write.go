@@ -117,7 +117,7 @@ func (g *Gate) write(ctx context.Context, w Write) (Result, error) {
 		return Result{}, err
 	}
 	defer giveBack()
-	parts, err := retried(ctx, g.Writes, func(ctx context.Context, replan bool) ([]Rows, error) {
+	parts, err := retried(ctx, g, g.Writes, func(ctx context.Context, replan bool) ([]Rows, error) {
 		return g.commit(ctx, w, plan, replan)
 	})
 	return Result{Parts: parts, Checks: checks}, err

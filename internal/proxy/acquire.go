@@ -41,6 +41,7 @@ func (s *Server) AcquireLease(w http.ResponseWriter, r *http.Request, _ api.Acqu
 	granted, err := s.Gate.Acquire(s.patient(w, r, &a), a)
 	if err == nil && granted.Replayed {
 		w.Header().Set("Idempotency-Replayed", "true")
+		visitOf(r).Replayed = true
 	}
 	if err == nil && several {
 		s.respondLeases(w, granted)

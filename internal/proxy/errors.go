@@ -162,6 +162,7 @@ func statementFault(wrong *statement.Fault) *fault {
 // fail answers with err as problem+json and logs what only the operator may see.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	f := faultOf(err)
+	visitOf(r).Code = f.slug
 	if f.status >= http.StatusInternalServerError && errors.Is(r.Context().Err(), context.Canceled) {
 		s.Log.Info("request given up by its caller", "code", f.slug, "request_id", requestID(r), "error", err)
 	} else if f.status >= http.StatusInternalServerError {

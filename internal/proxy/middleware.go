@@ -21,7 +21,7 @@ import (
 type contextKey int
 
 const (
-	requestIDKey contextKey = iota
+	visitKey contextKey = iota
 	stayKey
 )
 
@@ -60,13 +60,8 @@ func (s *Server) identify(next http.Handler) http.Handler {
 			id = hex.EncodeToString(raw[:])
 		}
 		w.Header().Set("Request-Id", id)
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), requestIDKey, id)))
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitKey, &visit{id: id})))
 	})
-}
-
-func requestID(r *http.Request) string {
-	id, _ := r.Context().Value(requestIDKey).(string)
-	return id
 }
 
 func remoteAddress(r *http.Request) string {
@@ -84,10 +79,12 @@ func (s *Server) logAccess(next http.Handler) http.Handler {
 		began := time.Now()
 		watched := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
 		defer func() {
+			took := time.Since(began)
 			s.Log.Info("request", "method", r.Method, "path", r.URL.Path, "status", watched.Status(),
-				"bytes", watched.BytesWritten(), "ms", float64(time.Since(began).Microseconds())/1000,
+				"bytes", watched.BytesWritten(), "ms", float64(took.Microseconds())/1000,
 				"request_id", requestID(r), "remote", remoteAddress(r),
 				"refused", watched.Header().Get(refusedHeader))
+			s.observe(r, watched.Status(), took)
 		}()
 		next.ServeHTTP(watched, r)
 	})
