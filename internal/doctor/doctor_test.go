@@ -101,11 +101,14 @@ func faults() map[string]fault {
 		"ShortIdempotencyKeys":           {code: "idempotency_keys_short", config: "limits: {keep_idempotency_keys: 1m}\n", found: "1m"},
 		"AShortLease":                    {code: "ttl_short", config: "leases: {default_ttl: 1s}\n", found: "default_ttl is 1s"},
 		"NoAuthentication":               {code: "auth_none", found: "auth is none"},
+		"ALockServiceInTheClear":         {code: "lock_service_plaintext", also: "lock_service_no_login", config: remote, found: "192.0.2.1"},
+		"ALockServiceWithoutAPassword":   {code: "lock_service_no_login", also: "lock_service_plaintext", config: remote, found: "192.0.2.1"},
 		"ARedisThatForgets":              {code: "redis_restart_loses_leases", found: "append-only"},
 	}
 }
 
 const (
+	remote      = "leases: {backend: redis_cluster}\nredis: {cluster: {addresses: ['192.0.2.1:6379']}}\n"
 	partitioned = `
 		CREATE TABLE shop.part (id int PRIMARY KEY) PARTITION BY LIST (id);
 		CREATE TABLE shop.part_one PARTITION OF shop.part FOR VALUES IN (1);
