@@ -428,10 +428,14 @@ type Refusal struct {
 	Key            string   `json:"key"`
 
 	// MarkToken A fencing token in decimal digits; a string, since JavaScript rounds 63-bit numbers.
-	MarkToken     *Token    `json:"mark_token,omitempty"`
-	OccurredAt    time.Time `json:"occurred_at"`
-	Operation     string    `json:"operation"`
-	PayloadSha256 *string   `json:"payload_sha256,omitempty"`
+	MarkToken  *Token    `json:"mark_token,omitempty"`
+	OccurredAt time.Time `json:"occurred_at"`
+	Operation  string    `json:"operation"`
+
+	// Payload When one record is read, of tables with `record_payload`: the rows that
+	// each operation was to write, and `rows_left_out` past 64 KiB.
+	Payload       *json.RawMessage `json:"payload,omitempty"`
+	PayloadSha256 *string          `json:"payload_sha256,omitempty"`
 
 	// PresentedToken A fencing token in decimal digits; a string, since JavaScript rounds 63-bit numbers.
 	PresentedToken Token   `json:"presented_token"`

@@ -30,6 +30,7 @@ type Record struct {
 	Claim       lease.Claim
 	Mark        lease.Token // 0: the key was never granted, or is not known
 	Origin      Origin
+	Payload     string // JSON: what a write was to write, "" unless its tables say so; read only by Get
 
 	HolderDigest string // set when read; writing takes Claim's
 	Client       string // set by the database: who was granted the presented token

@@ -97,8 +97,8 @@ var ErrNotFound = errors.New("no such record")
 
 // Get returns one record, or ErrNotFound.
 func (r *Reader) Get(ctx context.Context, id int64) (Record, error) {
-	rows, _ := r.db.Query(ctx, `SELECT `+columns+` FROM fencegate.refusals WHERE id = $1`, id)
-	record, err := pgx.CollectExactlyOneRow(rows, scan)
+	rows, _ := r.db.Query(ctx, `SELECT `+columns+`, coalesce(payload::text, '') FROM fencegate.refusals WHERE id = $1`, id)
+	record, err := pgx.CollectExactlyOneRow(rows, scanWhole)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return record, ErrNotFound
 	}
@@ -108,12 +108,22 @@ func (r *Reader) Get(ctx context.Context, id int64) (Record, error) {
 	return record, nil
 }
 
-func scan(row pgx.CollectableRow) (Record, error) {
+func scan(row pgx.CollectableRow) (Record, error) { return scanInto(row) }
+
+func scanWhole(row pgx.CollectableRow) (r Record, err error) {
+	var payload string
+	r, err = scanInto(row, &payload)
+	r.Payload = payload
+	return r, err
+}
+
+// scanInto reads columns, and what comes after them into more.
+func scanInto(row pgx.CollectableRow, more ...any) (Record, error) {
 	var r Record
 	var occurred int64
-	err := row.Scan(&r.ID, &occurred, &r.Code, &r.Disposition, &r.Operation, &r.Table, &r.Claim.Key,
+	err := row.Scan(append([]any{&r.ID, &occurred, &r.Code, &r.Disposition, &r.Operation, &r.Table, &r.Claim.Key,
 		&r.Claim.Token, &r.Mark, &r.HolderDigest, &r.Client, &r.Origin.Principal, &r.Origin.RequestID,
-		&r.Origin.RemoteAddress, &r.Origin.PayloadSHA256, &r.Origin.IdempotencyKey, &r.Instance)
+		&r.Origin.RemoteAddress, &r.Origin.PayloadSHA256, &r.Origin.IdempotencyKey, &r.Instance}, more...)...)
 	r.OccurredAt = time.UnixMicro(occurred)
 	return r, err
 }

@@ -151,17 +151,17 @@ func (w *Writer) insert(group []pending) ([]int64, error) {
 	const query = `
 		INSERT INTO fencegate.refusals (code, disposition, operation, table_name, lock_key,
 		       presented_token, mark_token, holder_digest, principal, request_id, remote_address,
-		       payload_sha256, idempotency_key, instance, client)
+		       payload_sha256, idempotency_key, payload, instance, client)
 		SELECT r.code, r.disposition, r.operation, nullif(r.table_name, ''), r.lock_key,
 		       r.presented_token, nullif(r.mark_token, 0), r.holder_digest, r.principal, r.request_id,
-		       r.remote_address, nullif(r.payload_sha256, ''), nullif(r.idempotency_key, ''), $14,
+		       r.remote_address, nullif(r.payload_sha256, ''), nullif(r.idempotency_key, ''), nullif(r.payload, '')::json, $15,
 		       (SELECT nullif(g.client, '') FROM fencegate.grants AS g
 		         WHERE g.lock_key = r.lock_key AND g.token = r.presented_token AND g.event = 'granted')
 		  FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[],
-		              $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[])
+		              $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[])
 		       WITH ORDINALITY
 		    AS r(code, disposition, operation, table_name, lock_key, presented_token, mark_token,
-		         holder_digest, principal, request_id, remote_address, payload_sha256, idempotency_key, position)
+		         holder_digest, principal, request_id, remote_address, payload_sha256, idempotency_key, payload, position)
 		 ORDER BY r.position
 		RETURNING id`
 	rows, err := w.db.Query(ctx, query, w.columns(group)...)
@@ -200,6 +200,7 @@ func (w *Writer) columns(group []pending) []any {
 		text(func(r Record) string { return r.Origin.RemoteAddress }),
 		text(func(r Record) string { return r.Origin.PayloadSHA256 }),
 		text(func(r Record) string { return r.Origin.IdempotencyKey }),
+		text(func(r Record) string { return r.Payload }),
 		w.instance,
 	}
 }

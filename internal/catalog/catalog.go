@@ -47,6 +47,10 @@ type Spec struct {
 	// FenceColumn keeps the token of a row's last write: a bigint that nothing
 	// else sets. "": there is none.
 	FenceColumn string
+	// RecordPayload keeps with a refusal the values that it was to write, but for
+	// those of Redact.
+	RecordPayload bool
+	Redact        []string
 }
 
 // Table is one protected table as it was when the snapshot was taken.

@@ -76,6 +76,11 @@ func loadTable(ctx context.Context, db reader, spec Spec) (*Table, error) {
 	if err := checkTemplate(table.Lock, "column", table.Column); err != nil {
 		return nil, err
 	}
+	for _, name := range table.Redact {
+		if _, ok := table.Column(name); !ok {
+			return nil, fmt.Errorf("redact: there is no column %q", name)
+		}
+	}
 	return table, table.checkFenceColumn(ctx, db)
 }
 

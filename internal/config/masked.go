@@ -72,7 +72,12 @@ func (t Table) MarshalYAML() (any, error) {
 		Lock       string   `yaml:"lock"`
 		Operations []string `yaml:"operations,flow"`
 		Fence      any      `yaml:"fence_column,omitempty"`
-	}{written(t.Schema, t.Name), t.Lock.String(), t.Operations, nil}
+		Record     bool     `yaml:"record_payload,omitempty"`
+		Redact     []any    `yaml:"redact,omitempty,flow"`
+	}{Name: written(t.Schema, t.Name), Lock: t.Lock.String(), Operations: t.Operations, Record: t.RecordPayload}
+	for _, column := range t.Redact {
+		form.Redact = append(form.Redact, shown(column))
+	}
 	if t.FenceColumn != "" {
 		form.Fence = shown(t.FenceColumn)
 	}

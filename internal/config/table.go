@@ -39,6 +39,12 @@ type Table struct {
 	// FenceColumn is the column that keeps the token of a row's last write, case
 	// kept. Default "", none; 1 to 63 bytes, none of Lock's.
 	FenceColumn string
+	// RecordPayload keeps with a refusal the values that it was to write. Default
+	// false: their hash alone.
+	RecordPayload bool
+	// Redact are columns whose values are not kept with it. Default none; each
+	// once, and only with RecordPayload.
+	Redact []string
 }
 
 // lockForm is a lock template as the file writes it.
@@ -58,6 +64,8 @@ type tableForm struct {
 	Lock       lockForm `yaml:"lock"`
 	Operations []string `yaml:"operations,flow"`
 	Fence      string   `yaml:"fence_column"`
+	Record     bool     `yaml:"record_payload"`
+	Redact     []string `yaml:"redact,flow"`
 }
 
 // nameForm is the name of a table or function as the file writes it when the plain
@@ -76,6 +84,7 @@ func (d *decoder) table(n ast.Node, path string, t *Table) {
 	d.require(path, "name", "lock")
 	t.Schema, t.Name = form.Name.Schema, form.Name.Name
 	t.Lock, t.Operations, t.FenceColumn = form.Lock.Template, form.Operations, form.Fence
+	t.RecordPayload, t.Redact = form.Record, form.Redact
 	if _, written := d.places[path+".operations"]; !written {
 		t.Operations = operations()
 	}

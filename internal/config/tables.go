@@ -15,6 +15,7 @@ func (c *Config) checkTables(r *report) {
 		t, path := &c.Tables[i], fmt.Sprintf("tables[%d]", i)
 		t.checkOperations(path+".operations", r)
 		t.checkFenceColumn(path+".fence_column", r)
+		t.checkRedact(path+".redact", r)
 		if !checkName(t.Schema, t.Name, "table", path+".name", r) {
 			continue
 		}
@@ -57,6 +58,20 @@ func (t *Table) checkFenceColumn(path string, r *report) {
 		r.reject(path, "the column's name %s", fault)
 	} else if slices.Contains(t.Lock.Columns, t.FenceColumn) {
 		r.reject(path, "%s is part of the lock template: it changes with every write", t.FenceColumn)
+	}
+}
+
+func (t *Table) checkRedact(path string, r *report) {
+	if len(t.Redact) > 0 && !t.RecordPayload {
+		r.reject(path, "says what to leave out of what is not recorded; set record_payload, or leave it out")
+	}
+	for i, column := range t.Redact {
+		item := fmt.Sprintf("%s[%d]", path, i)
+		if fault := nameFault(column); fault != "" {
+			r.reject(item, "the column's name %s", fault)
+		} else if slices.Contains(t.Redact[:i], column) {
+			r.reject(item, "%s is listed twice", column)
+		}
 	}
 }
 

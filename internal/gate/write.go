@@ -86,7 +86,7 @@ func (g *Gate) Write(ctx context.Context, w Write) (Result, error) {
 		return g.replay(ctx, w)
 	}
 	if err != nil {
-		return Result{}, g.recorded(ctx, w.record(err), err)
+		return Result{}, g.recorded(ctx, g.record(w, err), err)
 	}
 	return result, nil
 }
@@ -159,8 +159,15 @@ func (w Write) at(part int, err error) error {
 
 // record is what is known of a write that was refused. What one mutation is to
 // blame for is recorded as that, everything else as the whole.
-func (w Write) record(err error) audit.Record {
+func (g *Gate) record(w Write, err error) audit.Record {
 	r := audit.Record{Disposition: audit.Refused, Claim: w.Claims[0], Origin: w.Origin}
+	if len(refusals(err)) == 0 {
+		return r
+	}
+	var broken error
+	if r.Payload, broken = w.payload(); broken != nil {
+		g.Log.Error("what a refused write was to write could not be recorded", "request_id", w.Origin.RequestID, "error", broken)
+	}
 	var part *PartError
 	switch {
 	case errors.As(err, &part):

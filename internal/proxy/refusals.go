@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -130,6 +131,9 @@ func apiRefusal(r audit.Record) api.Refusal {
 
 func apiStory(story gate.Story) api.Refusal {
 	answer := apiRefusal(story.Record)
+	if story.Payload != "" {
+		answer.Payload = new(json.RawMessage(story.Payload))
+	}
 	history := make([]api.Grant, len(story.History))
 	for i, grant := range story.History {
 		history[i] = apiGrant(grant)

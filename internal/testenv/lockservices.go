@@ -173,7 +173,7 @@ func OwnRedisCluster(t testing.TB) *RedisCluster {
 	var nodes []*redis.Client
 	for i, port := range ports[:masters+1] {
 		server := ownRedis(t, port, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(ports[masters+1+i]),
-			"--cluster-node-timeout", "2000", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0")
+			"--cluster-node-timeout", "10000", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0")
 		address := fmt.Sprint("127.0.0.1:", port)
 		node := redis.NewClient(&redis.Options{Addr: address})
 		t.Cleanup(func() { node.Close() })

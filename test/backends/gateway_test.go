@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 type plant struct {
 	*testenv.Gateway
 	sql  *pgxpool.Pool
-	rows int
+	rows atomic.Int64
 }
 
 // build starts a gateway on the lock service that the YAML names.
@@ -38,17 +39,19 @@ func buildOn(t *testing.T, db *testenv.Database, lockService string) *plant {
 // item makes an inventory row and returns its sku and lock key.
 func (p *plant) item(t testing.TB) (sku, key string) {
 	t.Helper()
-	p.rows++
-	sku = fmt.Sprint("B", p.rows)
+	sku = fmt.Sprint("B", p.rows.Add(1))
 	_, err := p.sql.Exec(t.Context(), `INSERT INTO shop.inventory (sku) VALUES ($1)`, sku)
 	must(t, err)
 	return sku, "inventory:" + sku
 }
 
-// set writes available to sku under l.
+// set writes available to sku under l, and again while the lock service can't be
+// asked.
 func (p *plant) set(t testing.TB, l testenv.Lease, sku string, available int) testenv.Response {
 	t.Helper()
-	return p.Patch(t, l, "inventory?sku=eq."+sku, fmt.Sprintf(`{"available":%d}`, available))
+	return until(t, func() testenv.Response {
+		return p.Patch(t, l, "inventory?sku=eq."+sku, fmt.Sprintf(`{"available":%d}`, available))
+	})
 }
 
 func (p *plant) wantAvailable(t testing.TB, sku string, want int) {
@@ -63,7 +66,9 @@ func (p *plant) wantAvailable(t testing.TB, sku string, want int) {
 func (p *plant) renew(t testing.TB, l testenv.Lease, ttlMS int) testenv.Response {
 	t.Helper()
 	body, _ := json.Marshal(map[string]any{"key": l.Key, "holder": l.Holder, "token": l.Token, "ttl_ms": ttlMS})
-	return p.Do(t, testenv.Request{Method: http.MethodPost, Path: "/v1/leases/renew", Body: string(body)})
+	return until(t, func() testenv.Response {
+		return p.Do(t, testenv.Request{Method: http.MethodPost, Path: "/v1/leases/renew", Body: string(body)})
+	})
 }
 
 // patience is how long a lock service may take to be itself again.
@@ -148,7 +153,7 @@ func everyDay(t *testing.T, p *plant) {
 	if err != nil || left > 60000 || left < 30000 {
 		t.Errorf("%q ms are left of 60000", answer.Header.Get("Lease-Remaining-Ms"))
 	}
-	if held := p.TryAcquire(t, key, 60000); held.Status != http.StatusLocked || held.Header.Get("Retry-After") == "" {
+	if held := until(t, func() testenv.Response { return p.TryAcquire(t, key, 60000) }); held.Status != http.StatusLocked || held.Header.Get("Retry-After") == "" {
 		t.Errorf("a second acquire: %d %s", held.Status, held.Body)
 	}
 	wantStatus(t, p.renew(t, l, 120000), 200)
@@ -159,7 +164,25 @@ func everyDay(t *testing.T, p *plant) {
 	wantRefused(t, p.set(t, l, sku, 4), "stale_token")
 	wantStatus(t, p.set(t, next, sku, 5), 204)
 	p.wantAvailable(t, sku, 5)
+	handedOn(t, p, next)
 	p.wantOrderedGrants(t)
+}
+
+// handedOn gives l back while somebody waits for it.
+func handedOn(t *testing.T, p *plant, l testenv.Lease) {
+	body, _ := json.Marshal(map[string]any{"key": l.Key, "ttl_ms": 60000, "wait_ms": 30000})
+	answers := make(chan testenv.Response, 1)
+	go func() {
+		answers <- until(t, func() testenv.Response {
+			answer, err := p.Try(t, t.Context(), testenv.Request{Method: http.MethodPost, Path: "/v1/leases", Body: string(body)})
+			if err != nil {
+				t.Error(err)
+			}
+			return answer
+		})
+	}()
+	p.Release(t, l)
+	wantStatus(t, <-answers, http.StatusCreated)
 }
 
 // leasesLost is a lock service that forgets: the holder is stopped, the next one
@@ -169,7 +192,7 @@ func leasesLost(t *testing.T, p *plant, lose func(testing.TB)) {
 	old := p.acquire(t, key, 60000)
 	wantStatus(t, p.set(t, old, sku, 1), 204)
 	lose(t)
-	wantRefused(t, until(t, func() testenv.Response { return p.set(t, old, sku, 2) }), "lease_expired")
+	wantRefused(t, p.set(t, old, sku, 2), "lease_expired")
 	wantOvertaken(t, p, sku, old, 60000)
 }
 
@@ -179,8 +202,8 @@ func leasesKept(t *testing.T, p *plant, happens func(testing.TB)) {
 	l := p.acquire(t, key, 300000)
 	wantStatus(t, p.set(t, l, sku, 1), 204)
 	happens(t)
-	wantStatus(t, until(t, func() testenv.Response { return p.set(t, l, sku, 2) }), 204)
-	wantStatus(t, until(t, func() testenv.Response { return p.renew(t, l, 300000) }), 200)
+	wantStatus(t, p.set(t, l, sku, 2), 204)
+	wantStatus(t, p.renew(t, l, 300000), 200)
 	if answer := until(t, func() testenv.Response { return p.TryAcquire(t, key, 60000) }); answer.Status != http.StatusLocked {
 		t.Errorf("a second acquire: %d %s", answer.Status, answer.Body)
 	}
@@ -200,8 +223,8 @@ func ghostOf(t *testing.T, p *plant, remember, goBack func(testing.TB)) {
 	honest := p.acquire(t, key, 60000)
 	wantStatus(t, p.set(t, honest, sku, 1), 204)
 	goBack(t)
-	wantRefused(t, until(t, func() testenv.Response { return p.set(t, ghost, sku, 2) }), "stale_token")
-	wantRefused(t, until(t, func() testenv.Response { return p.set(t, honest, sku, 3) }), "lease_lost", "lease_expired")
+	wantRefused(t, p.set(t, ghost, sku, 2), "stale_token")
+	wantRefused(t, p.set(t, honest, sku, 3), "lease_lost", "lease_expired")
 	p.wantAvailable(t, sku, 1)
 	wantOvertaken(t, p, sku, honest, 60000)
 	wantRefused(t, p.set(t, ghost, sku, 5), "stale_token")
@@ -215,8 +238,8 @@ func wantOvertaken(t testing.TB, p *plant, sku string, old testenv.Lease, ttlMS 
 	if token(t, next) <= token(t, old) {
 		t.Errorf("token %s follows %s", next.Token, old.Token)
 	}
-	wantRefused(t, until(t, func() testenv.Response { return p.set(t, old, sku, 98) }), "stale_token")
-	wantStatus(t, until(t, func() testenv.Response { return p.set(t, next, sku, 99) }), 204)
+	wantRefused(t, p.set(t, old, sku, 98), "stale_token")
+	wantStatus(t, p.set(t, next, sku, 99), 204)
 	p.wantAvailable(t, sku, 99)
 	p.wantOrderedGrants(t)
 }

@@ -27,7 +27,6 @@ func serveRedis(t testing.TB) *service {
 
 func serveSentinel(t testing.TB) *service {
 	servers := testenv.OwnSentinels(t)
-	master := redislock.New(redisClient(t, servers.Master.URL()), redisPrefix)
 	s := &service{yaml: onSentinel(servers), store: redislock.New(failoverClient(t, servers), redisPrefix)}
 	s.lose = func(t testing.TB) { flush(t, servers.Master) }
 	s.strike = func(t testing.TB) {
@@ -37,8 +36,8 @@ func serveSentinel(t testing.TB) *service {
 	}
 	s.demote = func(t testing.TB) lockclient.Store {
 		must(t, servers.Master.Restart(t.Context())) // it comes back as what it was
-		awaitRole(t, redisClient(t, servers.Master.URL()), "slave")
-		return master
+		old := awaitReplica(t, redisClient(t, servers.Master.URL()), redisClient(t, servers.Replica.URL()))
+		return redislock.New(old, redisPrefix)
 	}
 	return s
 }

@@ -15,6 +15,7 @@ type job struct {
 	ttl    time.Duration
 	renews []time.Duration // when, after the grant
 	ends   time.Duration   // when it writes
+	late   bool            // the renewals come after its end
 	refuse string          // how that is refused; "": it is not
 }
 
@@ -25,7 +26,7 @@ var jobs = []job{
 	{name: "renewed once, then crashed", ttl: 2000 * time.Millisecond, ends: 3500 * time.Millisecond,
 		renews: every(1000*time.Millisecond, 1), refuse: "lease_expired"},
 	{name: "renewed 500 ms late", ttl: 1500 * time.Millisecond, ends: 2500 * time.Millisecond,
-		renews: []time.Duration{2000 * time.Millisecond}, refuse: "lease_expired"},
+		renews: []time.Duration{2000 * time.Millisecond}, late: true, refuse: "lease_expired"},
 	{name: "renewed 500 ms before its end", ttl: 2000 * time.Millisecond, ends: 3000 * time.Millisecond,
 		renews: []time.Duration{1500 * time.Millisecond}},
 }
@@ -42,14 +43,22 @@ func TestJobsAndTheirLeases(t *testing.T) {
 	for name, lockService := range map[string]string{"redis": onRedis(testenv.OwnRedis(t).URL()), "postgres": onPostgres} {
 		p := build(t, lockService)
 		for _, j := range jobs {
-			sku, key := p.item(t)
 			t.Run(name+"/"+j.name, func(t *testing.T) {
 				t.Parallel()
-				j.run(t, p, sku, key)
+				for range tries {
+					if j.run(t, p) {
+						return
+					}
+				}
+				t.Fatalf("the machine was too slow for it %d times", tries)
 			})
 		}
 	}
 }
+
+// tries is how often a machine may be too slow for a job: a call took so long that
+// nobody can say on which side of the lease's end it fell.
+const tries = 5
 
 // clock is a lease as the worker knows it: set at some time between from and to.
 type clock struct {
@@ -60,7 +69,16 @@ type clock struct {
 // margin is what a busy machine may add to a moment.
 const margin = 250 * time.Millisecond
 
-func (j job) run(t *testing.T, p *plant, sku, key string) {
+// isOver says whether the lease was over when something was asked at asked and has
+// been answered; unclear: it ended in between.
+func (c clock) isOver(asked time.Time) (over, clear bool) {
+	return asked.Sub(c.to) > c.ttl, asked.Sub(c.to) > c.ttl || time.Since(c.from) < c.ttl
+}
+
+// run reports whether the job went as planned; what it meets otherwise fails the
+// test.
+func (j job) run(t *testing.T, p *plant) bool {
+	sku, key := p.item(t)
 	from := time.Now()
 	l := p.Acquire(t, key, int(j.ttl.Milliseconds()))
 	granted := time.Now()
@@ -69,7 +87,7 @@ func (j job) run(t *testing.T, p *plant, sku, key string) {
 	pace := time.NewTicker(20 * time.Millisecond)
 	defer pace.Stop()
 	for now := range pace.C {
-		if now.Sub(granted) > j.ends {
+		if passed := now.Sub(granted); passed > j.ends && (j.refuse == "" || now.Sub(c.to) > c.ttl) {
 			break
 		}
 		c.wantState(t, p, key)
@@ -79,19 +97,30 @@ func (j job) run(t *testing.T, p *plant, sku, key string) {
 		renews = renews[1:]
 		asked := time.Now()
 		answer := p.renew(t, l, int(j.ttl.Milliseconds()))
-		if asked.Sub(c.to) > c.ttl {
+		over, clear := c.isOver(asked)
+		switch {
+		case !clear || over != j.late:
+			return false
+		case over:
 			wantRefused(t, answer, "lease_expired")
-			continue
+		default:
+			wantStatus(t, answer, http.StatusOK)
+			c = clock{j.ttl, asked, time.Now()}
 		}
-		wantStatus(t, answer, http.StatusOK)
-		c = clock{j.ttl, asked, time.Now()}
 	}
-	if j.refuse == "" {
-		wantStatus(t, p.set(t, l, sku, 1), http.StatusNoContent)
-		return
+	asked := time.Now()
+	answer := p.set(t, l, sku, 1)
+	over, clear := c.isOver(asked)
+	if !clear || over != (j.refuse != "") {
+		return false
 	}
-	wantRefused(t, p.set(t, l, sku, 1), j.refuse)
+	if !over {
+		wantStatus(t, answer, http.StatusNoContent)
+		return true
+	}
+	wantRefused(t, answer, j.refuse)
 	wantOvertaken(t, p, sku, l, 60000)
+	return true
 }
 
 // wantState checks that the lease is alive before its end and not after it, and

@@ -53,12 +53,29 @@ func frozenServers(t *testing.T, s *suite) {
 }
 
 func goneServers(t *testing.T, s *suite) {
-	s.take(t, s.key(), "me", time.Hour)
+	s.awaitTaken(t, s.key(), "me")
 	s.Kill(t)
 	s.wantUnavailable(t, func() cancellable {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		return cancellable{ctx, cancel}
 	})
+}
+
+// awaitTaken takes key once the store answers: servers that were frozen may need a
+// while to find each other again.
+func (s *suite) awaitTaken(t testing.TB, key lease.Key, holder lease.Holder) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	for {
+		taken, r, err := s.Store.Take(ctx, key, holder, time.Hour)
+		if err == nil && taken {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("%t %+v %v", taken, r, err)
+		}
+	}
 }
 
 // awaitHeld returns once the store answers again, and that holder has key.

@@ -21,6 +21,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/fencegate/fencegate/internal/lease"
 	"github.com/fencegate/fencegate/internal/lockclient"
 )
@@ -50,7 +52,10 @@ type Store struct {
 	quorum  int
 }
 
-var _ lockclient.Store = (*Store)(nil)
+var (
+	_ lockclient.Store   = (*Store)(nil)
+	_ lockclient.Watcher = (*Store)(nil)
+)
 
 // New returns a store over config.Nodes, which the caller closes.
 func New(config Config) (*Store, error) {
@@ -215,6 +220,20 @@ func (s *Store) drop(ctx context.Context, key lease.Key, holder lease.Holder, de
 	return ask(ctx, s, func(ctx context.Context, node lockclient.Store) (bool, error) {
 		return node.Drop(ctx, key, holder)
 	}, decided)
+}
+
+// Watch implements lockclient.Watcher, if the nodes do. A drop is told by each node
+// that has it, the first ones before a majority is free.
+func (s *Store) Watch(ctx context.Context, dropped func(lease.Key)) error {
+	var all errgroup.Group
+	for _, node := range s.nodes {
+		if watcher, ok := node.(lockclient.Watcher); ok {
+			all.Go(func() error { return watcher.Watch(ctx, dropped) })
+		}
+	}
+	err := all.Wait()
+	<-ctx.Done() // also if no node can tell
+	return err
 }
 
 // decided: a majority did, or can't any more.

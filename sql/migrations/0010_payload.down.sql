@@ -1,0 +1,1 @@
+ALTER TABLE fencegate.refusals DROP COLUMN payload;
