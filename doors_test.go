@@ -39,6 +39,7 @@ var doors = map[string][]string{
 	"internal/proxy": {"internal/api", "internal/audit", "internal/auth", "internal/catalog", "internal/fence",
 		"internal/gate", "internal/lease", "internal/lockclient", "internal/statement"},
 	"internal/admin":     {},
+	"internal/doctor":    {"internal/catalog", "internal/config", "internal/lease", "sql"},
 	"internal/telemetry": {"internal/audit", "internal/catalog", "internal/gate", "internal/proxy"},
 
 	"client": {}, // public: nothing of the house shows in it
@@ -55,6 +56,7 @@ var walls = map[string][]string{
 	"internal/auth":      {"net/http", "os", "context"},
 	"internal/gate":      {"net/http", "os", "github.com/redis"},
 	"internal/proxy":     {"os", "github.com/jackc/pgx", "github.com/redis"},
+	"internal/doctor":    {"net/http", "os", "github.com/redis"},
 	"client":             {"os", "github.com", "golang.org"},
 }
 
