@@ -32,6 +32,7 @@ const rightsOfTheGateway = `
 	GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA shop TO @gateway;
 	GRANT USAGE ON SCHEMA fencegate TO @gateway;
 	GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA fencegate TO @gateway;
+	GRANT EXECUTE ON FUNCTION fencegate.keep_refusals(interval) TO @gateway;
 	GRANT DELETE ON fencegate.answers, fencegate.acquired, fencegate.leases TO @gateway;`
 
 func install(t *testing.T) *installation {
