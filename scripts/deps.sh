@@ -94,7 +94,7 @@ give_up() {
       exit 1
     fi
   done
-  echo "deps: missing ${missing[*]}: install what they are, with their server programs (Node.js 18 or newer, with npm; Python 3.9 or newer)" >&2
+  echo "deps: missing ${missing[*]}: install what they are, with their server programs (Node.js 20 or newer, with npm; Python 3.9 or newer)" >&2
   exit 1
 }
 
