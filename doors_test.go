@@ -38,7 +38,9 @@ var doors = map[string][]string{
 
 	"internal/proxy": {"internal/api", "internal/audit", "internal/auth", "internal/catalog", "internal/fence",
 		"internal/gate", "internal/lease", "internal/lockclient", "internal/statement"},
-	"internal/admin": {},
+	"internal/admin":     {},
+	"internal/doctor":    {"internal/catalog", "internal/config", "internal/lease", "sql"},
+	"internal/telemetry": {"internal/audit", "internal/catalog", "internal/gate", "internal/proxy"},
 
 	"client": {}, // public: nothing of the house shows in it
 }
@@ -54,6 +56,7 @@ var walls = map[string][]string{
 	"internal/auth":      {"net/http", "os", "context"},
 	"internal/gate":      {"net/http", "os", "github.com/redis"},
 	"internal/proxy":     {"os", "github.com/jackc/pgx", "github.com/redis"},
+	"internal/doctor":    {"net/http", "os", "github.com/redis"},
 	"client":             {"os", "github.com", "golang.org"},
 }
 
@@ -76,6 +79,9 @@ func TestDoors(t *testing.T) {
 		for _, imported := range fields[1:] {
 			if other, ours := strings.CutPrefix(imported, module); ours && !slices.Contains(allowed, strings.TrimPrefix(other, "/")) {
 				t.Errorf("%s may not import %s", room, imported)
+			}
+			if strings.HasPrefix(imported, "github.com/prometheus/") && room != "internal/telemetry" {
+				t.Errorf("%s may not know %s: what happens is told to internal/telemetry", room, imported)
 			}
 			for _, wall := range walls[room] {
 				if imported == wall || strings.HasPrefix(imported, wall+"/") && wall != "net" {

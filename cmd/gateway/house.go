@@ -23,13 +23,14 @@ import (
 	"github.com/fencegate/fencegate/internal/gate"
 	"github.com/fencegate/fencegate/internal/lockclient"
 	"github.com/fencegate/fencegate/internal/proxy"
+	"github.com/fencegate/fencegate/internal/telemetry"
 )
 
 // house is one gateway, wired and listening:
 //
 //	        ┌─ public listener ── proxy ── gate ─┬─ lockService ── Redis, etcd or pools
 //	run ────┤                                    ├─ fence ─┐
-//	        ├─ admin listener ─── probes         │         ├─ pools ── PostgreSQL
+//	        ├─ admin listener ─── probes, metrics│         ├─ pools ── PostgreSQL
 //	        ├─ gate.ForgetAnswers                │         │
 //	        ├─ audit.Writer ◄────────────────────┴─────────┘
 //	        ├─ lockService.run
@@ -47,6 +48,7 @@ type house struct {
 	audit    *audit.Writer
 	notified *notified // nil: off
 	probes   *admin.Handler
+	metrics  *telemetry.Metrics // nil: nobody could read them
 	public   *listener
 	admin    *listener // nil: off
 }
@@ -103,9 +105,11 @@ func (h *house) wire(ctx context.Context, cfg *config.Config) (_ http.Handler, e
 	if err = h.audit.Keep(); err != nil {
 		return nil, err
 	}
+	observer, observe := h.observers(cfg)
 	h.gate, err = gate.New(gate.Config{
-		Writes: h.pools.writes, Reads: h.pools.reads, Pooled: h.pools.pooled, Tables: h.tables,
-		Store: h.locks.store, Marks: fence.New(h.pools.single(h.pools.marks)),
+		Observer: observer,
+		Writes:   h.pools.writes, Reads: h.pools.reads, Pooled: h.pools.pooled, Tables: h.tables,
+		Store: h.locks.store, Marks: fence.New(h.pools.single(h.pools.marks), h.pools.single(h.pools.moves)),
 		Audit: h.audit, Records: audit.NewReader(h.pools.single(h.pools.reads)),
 		Log:   h.log,
 		Terms: leaseTerms(cfg.Leases), Namespaces: namespaces(cfg.Leases.Namespaces),
@@ -117,14 +121,19 @@ func (h *house) wire(ctx context.Context, cfg *config.Config) (_ http.Handler, e
 	if err != nil {
 		return nil, err
 	}
-	return proxy.New(proxy.Config{
-		Gate: h.gate, Catalog: h.tables,
+	server, err := proxy.New(proxy.Config{
+		Observe: observe,
+		Gate:    h.gate, Catalog: h.tables,
 		Contract: fencegate.Contract, Log: h.log, LoopbackOnly: cfg.Auth == config.AuthNone,
 		Limits: proxy.Limits{
 			BodyBytes: int64(cfg.Limits.MaxBodyBytes), AnswerBytes: int64(cfg.Limits.MaxAnswerBytes), Rows: cfg.Limits.MaxRows, Filters: cfg.Limits.MaxFilters,
-			InFlight: cfg.Limits.MaxInFlight, Request: cfg.Limits.RequestTimeout,
+			InFlight: cfg.Limits.MaxInFlight, Waiting: max(1, cfg.Limits.MaxConnections/2), Request: cfg.Limits.RequestTimeout,
 		},
 	})
+	if err != nil {
+		return nil, err
+	}
+	return server, h.watch(server)
 }
 
 func (h *house) listen(cfg *config.Config, handler http.Handler) (err error) {
@@ -137,6 +146,7 @@ func (h *house) listen(cfg *config.Config, handler http.Handler) (err error) {
 		admin.Probe{Name: "lock service", Ask: h.locks.ask},
 	)
 	if cfg.Admin != config.AdminOff {
+		h.probes.Metrics = h.metrics.Handler(h.log)
 		h.admin, err = h.open(cfg.Admin, h.probes, cfg.Limits.RequestTimeout)
 	}
 	return err

@@ -23,7 +23,8 @@ type pools struct {
 	pooled *pooled.Settings // nil: connections keep their session
 	writes *pgxpool.Pool
 	reads  *pgxpool.Pool
-	marks  *pgxpool.Pool // grants, renewals, releases
+	marks  *pgxpool.Pool // what asks the marks, and never waits: renewals, checks
+	moves  *pgxpool.Pool // what moves them, and waits for writes in flight: grants, releases
 	audit  *pgxpool.Pool
 	leases *pgxpool.Pool // nil: the lock service is not this database
 
@@ -33,6 +34,7 @@ type pools struct {
 // Connections for what is always short.
 const (
 	marksPoolSize  = 8
+	movesPoolSize  = 8
 	auditPoolSize  = 2
 	leasesPoolSize = 8
 )
@@ -63,6 +65,7 @@ func openPools(ctx context.Context, cfg *config.Config) (_ *pools, err error) {
 		{&p.writes, cfg.Database.PoolSize},
 		{&p.reads, cfg.Database.ReadPoolSize},
 		{&p.marks, marksPoolSize},
+		{&p.moves, movesPoolSize},
 		{&p.audit, auditPoolSize},
 		{&p.leases, leasesPoolSize},
 	} {
@@ -184,7 +187,7 @@ func (p *pools) reset() {
 const resetPause = time.Second
 
 func (p *pools) all() []*pgxpool.Pool {
-	open := []*pgxpool.Pool{p.writes, p.reads, p.marks, p.audit, p.leases}
+	open := []*pgxpool.Pool{p.writes, p.reads, p.marks, p.moves, p.audit, p.leases}
 	return slices.DeleteFunc(open, func(pool *pgxpool.Pool) bool { return pool == nil })
 }
 

@@ -80,6 +80,15 @@ func openRedlock(cfg *config.Config) (*lockService, error) {
 }
 
 func openSentinel(cfg *config.Config) (*lockService, error) {
+	client, err := sentinelClient(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &lockService{store: redislock.New(client, cfg.Redis.KeyPrefix), close: func() { client.Close() }}, nil
+}
+
+// sentinelClient is a client of whichever server is the master.
+func sentinelClient(cfg *config.Config) (*redis.Client, error) {
 	encrypted, err := withFiles(cfg.Redis.TLS, cfg.Redis.CAFile, cfg.Redis.CertFile, cfg.Redis.KeyFile)
 	if err != nil {
 		return nil, err
@@ -94,10 +103,18 @@ func openSentinel(cfg *config.Config) (*lockService, error) {
 		ContextTimeoutEnabled: true, MaxRetries: redisRetries, DisableIdentity: true,
 	})
 	client.AddHook(deadline(timeout))
-	return &lockService{store: redislock.New(client, cfg.Redis.KeyPrefix), close: func() { client.Close() }}, nil
+	return client, nil
 }
 
 func openCluster(cfg *config.Config) (*lockService, error) {
+	client, err := clusterClient(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &lockService{store: redislock.NewCluster(client, cfg.Redis.KeyPrefix), close: func() { client.Close() }}, nil
+}
+
+func clusterClient(cfg *config.Config) (*redis.ClusterClient, error) {
 	encrypted, err := withFiles(cfg.Redis.TLS, cfg.Redis.CAFile, cfg.Redis.CertFile, cfg.Redis.KeyFile)
 	if err != nil {
 		return nil, err
@@ -111,7 +128,7 @@ func openCluster(cfg *config.Config) (*lockService, error) {
 		ContextTimeoutEnabled: true, DisableIdentity: true,
 	})
 	client.AddHook(deadline(timeout))
-	return &lockService{store: redislock.NewCluster(client, cfg.Redis.KeyPrefix), close: func() { client.Close() }}, nil
+	return client, nil
 }
 
 // deadline bounds a call to Redis as a whole: dialling, greeting and its second

@@ -24,9 +24,12 @@ const probeTimeout = time.Second
 // cacheFor keeps a flood of readiness checks off the database.
 const cacheFor = time.Second
 
-// Handler serves /livez (this process answers), /readyz (it can work) and
-// /debug/pprof.
+// Handler serves /livez (this process answers), /readyz (it can work), /metrics
+// and /debug/pprof.
 type Handler struct {
+	// Metrics answers /metrics; to be set before serving. Nil: there is none.
+	Metrics http.Handler
+
 	probes   []Probe
 	mu       sync.Mutex
 	asked    time.Time
@@ -50,6 +53,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		serveProfile(w, r, profile)
 		return
 	}
+	if r.URL.Path == "/metrics" && h.Metrics != nil {
+		h.Metrics.ServeHTTP(w, r)
+		return
+	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	switch r.URL.Path {
 	case "/livez":
@@ -63,7 +70,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintln(w, "ok")
 	default:
 		w.WriteHeader(http.StatusNotFound)
-		fmt.Fprintln(w, "there are /livez, /readyz and /debug/pprof/ here")
+		fmt.Fprintln(w, "there are /livez, /readyz, /metrics and /debug/pprof/ here")
 	}
 }
 

@@ -17,6 +17,8 @@ type Catalog struct {
 	current atomic.Pointer[Snapshot]
 	changed func()
 
+	looks, changes, failures atomic.Int64
+
 	mu           sync.Mutex
 	began, ended time.Time // of the last look; guarded by mu
 }
@@ -46,6 +48,18 @@ func (c *Catalog) OnChange(act func()) { c.changed = act }
 // Snapshot returns tables and routines as they were when they were last loaded.
 func (c *Catalog) Snapshot() *Snapshot { return c.current.Load() }
 
+// Looks is how often a catalog has looked at the database since it was opened.
+type Looks struct {
+	Done    int64
+	Changed int64 // those that found a change
+	Failed  int64 // those that could not load all there should be
+}
+
+// Looks returns the counts so far.
+func (c *Catalog) Looks() Looks {
+	return Looks{Done: c.looks.Load(), Changed: c.changes.Load(), Failed: c.failures.Load()}
+}
+
 // Refresh loads everything anew. What can't be loaded stays as it was known, and
 // is in the error.
 func (c *Catalog) Refresh(ctx context.Context) error {
@@ -72,10 +86,15 @@ func (c *Catalog) look(ctx context.Context) error {
 	defer cancel()
 	c.began = time.Now()
 	defer func() { c.ended = time.Now() }()
+	c.looks.Add(1)
 	snapshot, err := Load(ctx, c.db, c.specs)
+	if err != nil {
+		c.failures.Add(1)
+	}
 	known := c.Snapshot()
 	snapshot.keep(known)
 	if !reflect.DeepEqual(snapshot, known) {
+		c.changes.Add(1)
 		c.changed()
 		c.current.Store(snapshot)
 	}

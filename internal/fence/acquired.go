@@ -1,6 +1,7 @@
 package fence
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -23,7 +24,8 @@ type Once struct {
 }
 
 // Remember keeps what once was granted. A later grant under the same key takes
-// the place of an earlier one, whose lease must have run out meanwhile.
+// the place of an earlier one, whose lease must have run out meanwhile; the
+// earlier one, if it comes last, gets ErrLostRace.
 func (m *Marks) Remember(ctx context.Context, once Once, claims []lease.Claim) error {
 	const query = `
 		INSERT INTO fencegate.acquired AS a
@@ -32,14 +34,15 @@ func (m *Marks) Remember(ctx context.Context, once Once, claims []lease.Claim) e
 		ON CONFLICT (principal, idempotency_key) DO UPDATE
 		   SET fingerprint = excluded.fingerprint, lock_keys = excluded.lock_keys, holders = excluded.holders,
 		       tokens = excluded.tokens, expires_at = excluded.expires_at
-		 WHERE a.fingerprint = excluded.fingerprint
+		 WHERE a.fingerprint = excluded.fingerprint AND a.tokens < excluded.tokens
 		    OR a.expires_at <= clock_timestamp()
 		RETURNING 1`
 	keys, holders, tokens := columns(claims)
 	var kept int
 	err := m.db.QueryRow(ctx, query, once.Principal, once.Key, once.Fingerprint, keys, holders, tokens, once.Keep).Scan(&kept)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return ErrKeyReused
+		_, err := m.Recall(ctx, once)
+		return cmp.Or(err, ErrLostRace)
 	}
 	return wall("remembering the grant", claims[0].Key, err)
 }
@@ -74,6 +77,19 @@ func (m *Marks) Recall(ctx context.Context, once Once) ([]lease.Claim, error) {
 		}
 	}
 	return claims, nil
+}
+
+// Unremember takes Remember back, for a grant that could not be answered.
+func (m *Marks) Unremember(ctx context.Context, once Once, claims []lease.Claim) error {
+	const query = `
+		DELETE FROM fencegate.acquired
+		 WHERE principal = $1
+		   AND idempotency_key = $2
+		   AND tokens = $3`
+	_, _, tokens := columns(claims)
+	rows, _ := m.db.Query(ctx, query, once.Principal, once.Key, tokens)
+	rows.Close()
+	return wall("forgetting the grant", claims[0].Key, rows.Err())
 }
 
 // Forget deletes up to limit remembered grants whose time is over.

@@ -23,11 +23,14 @@ import (
 
 // Marks reads and moves the marks of one database. Safe for concurrent use.
 type Marks struct {
-	db pooled.Querier
+	db    pooled.Querier
+	moves pooled.Querier
 }
 
-// New returns the marks of the database behind db.
-func New(db pooled.Querier) *Marks { return &Marks{db: db} }
+// New returns the marks of the database behind both: db is for what never waits,
+// moves for grants, releases and revocations, which wait for writes in flight and
+// must not keep renewals of other keys waiting with them.
+func New(db, moves pooled.Querier) *Marks { return &Marks{db: db, moves: moves} }
 
 // State is what became of a mark's grant.
 type State string
@@ -111,7 +114,7 @@ func scanMark(row pgx.CollectableRow) (Mark, error) {
 func (m *Marks) Raise(ctx context.Context, claim lease.Claim, above lease.Token, g Grantee) (lease.Token, error) {
 	var outcome string
 	var token *lease.Token
-	err := m.db.QueryRow(ctx,
+	err := m.moves.QueryRow(ctx,
 		`SELECT outcome, token FROM fencegate.raise_mark($1, $2, $3, $4, $5, $6)`,
 		claim.Key, claim.Holder.Wire(), claim.Token, above, g.Client, g.Principal,
 	).Scan(&outcome, &token)
@@ -138,7 +141,7 @@ type Grantee struct {
 func (m *Marks) Release(ctx context.Context, claim lease.Claim, principal string) error {
 	var code *Code
 	var mark *lease.Token
-	err := m.db.QueryRow(ctx, `SELECT code, mark FROM fencegate.release_mark($1, $2, $3, $4)`,
+	err := m.moves.QueryRow(ctx, `SELECT code, mark FROM fencegate.release_mark($1, $2, $3, $4)`,
 		claim.Key, claim.Holder.Wire(), claim.Token, principal,
 	).Scan(&code, &mark)
 	if err != nil {
@@ -162,7 +165,7 @@ type Revocation struct {
 func (m *Marks) Revoke(ctx context.Context, r Revocation) (lease.Claim, error) {
 	closed := lease.Claim{Key: r.Key}
 	var holder string
-	err := m.db.QueryRow(ctx, `SELECT token, holder FROM fencegate.revoke_mark($1, $2, $3, $4)`,
+	err := m.moves.QueryRow(ctx, `SELECT token, holder FROM fencegate.revoke_mark($1, $2, $3, $4)`,
 		r.Key, r.Block, r.Reason, r.Principal,
 	).Scan(&closed.Token, &holder)
 	if errors.Is(err, pgx.ErrNoRows) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fencegate/fencegate/internal/audit"
 	"github.com/fencegate/fencegate/internal/fence"
 	"github.com/fencegate/fencegate/internal/lease"
 	"github.com/fencegate/fencegate/internal/statement"
@@ -32,6 +33,7 @@ type Acquisition struct {
 	Keys []lease.Key   // one or more, each once
 	TTL  time.Duration // 0: the default, the shortest of several keys'
 	To   fence.Grantee
+	From audit.Origin
 	Once fence.Once // the zero value names nothing
 
 	Wait  time.Duration // how long to wait for keys that are held; 0: not at all
@@ -75,8 +77,7 @@ func bounded(ctx context.Context, most time.Duration) (context.Context, context.
 
 // acquire tries once.
 func (g *Gate) acquire(ctx context.Context, a Acquisition, ttl time.Duration) (Granted, error) {
-	earlier, err := g.recall(ctx, a)
-	if err != nil || earlier.Replayed {
+	if earlier, err := g.recall(ctx, a); err != nil || earlier.Replayed {
 		return earlier, err
 	}
 	attempts := make([]*attempt, len(a.Keys))
@@ -104,15 +105,15 @@ func (g *Gate) acquire(ctx context.Context, a Acquisition, ttl time.Duration) (G
 // same ones don't each take what the other needs.
 func (g *Gate) run(ctx context.Context, a Acquisition, attempts []*attempt) (Granted, error) {
 	ordered := slices.SortedFunc(slices.Values(attempts), func(x, y *attempt) int { return cmp.Compare(x.claim.Key, y.claim.Key) })
+	if err := g.free(ctx, a); err != nil {
+		return Granted{}, err
+	}
 	for _, step := range []func(*attempt, context.Context) error{(*attempt).take, (*attempt).grant} {
 		for _, one := range ordered {
 			if err := step(one, ctx); err != nil {
 				return Granted{}, err
 			}
 		}
-	}
-	if err := g.remember(ctx, a, ordered); err != nil {
-		return Granted{}, err
 	}
 	granted := Granted{Leases: make([]Lease, len(attempts))}
 	for i, one := range attempts {
@@ -121,8 +122,29 @@ func (g *Gate) run(ctx context.Context, a Acquisition, attempts []*attempt) (Gra
 			return Granted{}, err
 		}
 	}
-	return granted, nil
+	return granted, g.remember(ctx, a, ordered, granted)
 }
+
+// free looks before it takes, where a look is worth its round trip: while one of
+// several keys is held the others are not even touched, and who waits asks the
+// lock service alone.
+func (g *Gate) free(ctx context.Context, a Acquisition) error {
+	if len(a.Keys) == 1 && a.Wait == 0 {
+		return nil
+	}
+	readings, err := g.Store.Read(ctx, a.Keys...)
+	if err != nil {
+		return err
+	}
+	for i, current := range readings {
+		if current.Live() {
+			return &Held{Key: a.Keys[i], Wait: current.Remaining, Reason: heldByAnother}
+		}
+	}
+	return nil
+}
+
+const heldByAnother = "another holder has it"
 
 // attempt is one acquire. The order of its steps is the safety: the mark is
 // read before the lease is taken or checked, and raised only if it is still
@@ -201,7 +223,7 @@ func (a *attempt) takeLease(ctx context.Context) error {
 	}
 	if !ok {
 		a.taken = false
-		return &Held{Key: a.claim.Key, Wait: current.Remaining, Reason: "another holder has it"}
+		return &Held{Key: a.claim.Key, Wait: current.Remaining, Reason: heldByAnother}
 	}
 	return nil
 }
@@ -219,7 +241,9 @@ func (a *attempt) recheck(ctx context.Context) error {
 
 // raiseMark is step 3.
 func (a *attempt) raiseMark(ctx context.Context) error {
+	began := time.Now()
 	token, err := a.gate.Marks.Raise(ctx, a.claim, a.above, a.to)
+	a.gate.Observer.ran(Granting, began)
 	switch {
 	case errors.Is(err, fence.ErrBlocked):
 		return &Held{Key: a.claim.Key, Reason: "revoked by an operator and blocked"}

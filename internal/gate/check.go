@@ -34,7 +34,9 @@ func (g *Gate) checkAll(ctx context.Context, claims []lease.Claim) ([]Check, err
 	for i, claim := range claims {
 		keys[i] = claim.Key
 	}
+	began := time.Now()
 	readings, unavailable := g.Store.Read(ctx, keys...)
+	took := time.Since(began)
 	if unavailable != nil {
 		readings = make([]lockclient.Reading, len(claims))
 	}
@@ -49,6 +51,7 @@ func (g *Gate) checkAll(ctx context.Context, claims []lease.Claim) ([]Check, err
 			failed = append(failed, err)
 		}
 	}
+	g.Observer.checked(took, checks, unavailable)
 	return checks, cmp.Or(errors.Join(refused...), cmp.Or(failed...))
 }
 
@@ -60,7 +63,7 @@ func (g *Gate) check(ctx context.Context, claim lease.Claim, current lockclient.
 	if unavailable == nil && current.HeldBy(claim.Holder) {
 		return Check{Key: claim.Key, Verdict: Live, Remaining: current.Remaining}, nil
 	}
-	age, err := g.Marks.Verify(ctx, claim)
+	age, err := g.verify(ctx, claim)
 	if err != nil {
 		return Check{}, classify(reaching, err)
 	}

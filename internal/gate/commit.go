@@ -150,12 +150,20 @@ func (g *Gate) send(ctx context.Context, pool *pgxpool.Pool, batch *pgx.Batch, c
 		return classify(reaching, err)
 	}
 	defer g.release(conn, called)
+	defer g.Observer.ran(g.kindOf(pool), time.Now())
 	results := conn.SendBatch(ctx, batch)
 	if err := read(results); err != nil {
 		results.Close()
 		return classify(executing, err)
 	}
 	return classify(committing, results.Close())
+}
+
+func (g *Gate) kindOf(pool *pgxpool.Pool) Kind {
+	if pool == g.Reads {
+		return Reading
+	}
+	return Writing
 }
 
 // add reads the answer of one statement; text is its objects, if there are any.
@@ -204,7 +212,7 @@ func (g *Gate) Read(ctx context.Context, p auth.Principal, q statement.Query, se
 	if err != nil {
 		return Rows{}, err
 	}
-	rows, err = retried(ctx, g.Reads, func(ctx context.Context, replan bool) (Rows, error) {
+	rows, err = retried(ctx, g, g.Reads, func(ctx context.Context, replan bool) (Rows, error) {
 		return g.read(ctx, s, q.Routine != nil, settings, replan)
 	})
 	if err != nil {

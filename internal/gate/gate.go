@@ -33,6 +33,9 @@ type Config struct {
 	Log     *slog.Logger
 	Terms   Terms
 
+	// Observer is told what happens inside. Zero value: nobody is.
+	Observer *Observer
+
 	// Namespaces have terms of their own. Of several that a key belongs to the one
 	// with the longest prefix counts. Zero value: Terms are everybody's.
 	Namespaces []Namespace

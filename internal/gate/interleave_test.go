@@ -369,7 +369,7 @@ func (st *theatre) judge() []string {
 // bareGate is a gate on one session, for the protocol's steps alone.
 func (w *world) bareGate(s *session) *Gate {
 	return &Gate{Config: Config{
-		Writes: s.pool, Tables: w.tables, Store: w.store, Marks: fence.New(s.pool),
+		Writes: s.pool, Tables: w.tables, Store: w.store, Marks: fence.New(s.pool, s.pool),
 		Terms: Terms{Min: time.Millisecond, Default: time.Minute, Max: time.Minute, Lifetime: time.Hour},
 	}, waiting: newWaiting()}
 }

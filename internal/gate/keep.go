@@ -34,7 +34,7 @@ func (g *Gate) Renew(ctx context.Context, claim lease.Claim, ttl time.Duration, 
 }
 
 func (g *Gate) renew(ctx context.Context, claim lease.Claim, ttl time.Duration) (Lease, error) {
-	age, err := g.Marks.Verify(ctx, claim)
+	age, err := g.verify(ctx, claim)
 	if err != nil {
 		return Lease{}, classify(reaching, err)
 	}
@@ -51,6 +51,12 @@ func (g *Gate) renew(ctx context.Context, claim lease.Claim, ttl time.Duration) 
 		return Lease{}, g.lost(ctx, claim)
 	}
 	return Lease{Claim: claim, Remaining: ttl}, nil
+}
+
+// verify holds a claim against its mark and returns the grant's age.
+func (g *Gate) verify(ctx context.Context, claim lease.Claim) (age time.Duration, err error) {
+	defer g.Observer.ran(Verifying, time.Now())
+	return g.Marks.Verify(ctx, claim)
 }
 
 // lifetimeLeft returns how much longer a grant of this age may live, at least a
@@ -93,7 +99,9 @@ type Released struct {
 // changes nothing and is recorded. Errors: ErrDatabaseUnavailable, fence.ErrBusy.
 func (g *Gate) Release(ctx context.Context, claim lease.Claim, from audit.Origin) (Released, error) {
 	released := Released{Done: true}
+	began := time.Now()
 	err := g.Marks.Release(ctx, claim, from.Principal)
+	g.Observer.ran(Releasing, began)
 	var refusal *fence.Refusal
 	switch {
 	case errors.As(err, &refusal) && refusal.Code == fence.LeaseReleased:
@@ -124,7 +132,9 @@ func (g *Gate) Revoke(ctx context.Context, p auth.Principal, r fence.Revocation)
 		return lease.Claim{}, err
 	}
 	r.Principal = p.Name
+	began := time.Now()
 	closed, err := g.Marks.Revoke(ctx, r)
+	g.Observer.ran(Revoking, began)
 	switch {
 	case errors.Is(err, fence.ErrNeverGranted):
 		return closed, err

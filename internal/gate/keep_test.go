@@ -210,7 +210,9 @@ func TestRelease(t *testing.T) {
 		}
 		releaser := s.session(t)
 		released := make(chan error, 1)
-		go func() { released <- fence.New(releaser.pool).Release(context.Background(), claim, "test") }()
+		go func() {
+			released <- fence.New(releaser.pool, releaser.pool).Release(context.Background(), claim, "test")
+		}()
 		for waits := false; !waits; {
 			select {
 			case err := <-released:

@@ -2,13 +2,18 @@ package gate
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
+	"github.com/fencegate/fencegate/internal/audit"
+	"github.com/fencegate/fencegate/internal/fence"
 	"github.com/fencegate/fencegate/internal/lease"
 )
 
-// remember keeps what was granted, for an acquire that has an idempotency key.
-func (g *Gate) remember(ctx context.Context, a Acquisition, attempts []*attempt) error {
+// remember keeps what was granted, for an acquire that has an idempotency key. It
+// takes of the leases' time, and is forgotten again when none of that is left.
+func (g *Gate) remember(ctx context.Context, a Acquisition, attempts []*attempt, granted Granted) error {
 	if a.Once.Key == "" {
 		return nil
 	}
@@ -16,7 +21,23 @@ func (g *Gate) remember(ctx context.Context, a Acquisition, attempts []*attempt)
 	for i, one := range attempts {
 		claims[i] = one.claim
 	}
-	return harmless(classify(executing, g.Marks.Remember(ctx, a.Once, claims)))
+	began := time.Now()
+	err := g.Marks.Remember(ctx, a.Once, claims)
+	if errors.Is(err, fence.ErrLostRace) {
+		return fmt.Errorf("%w: a later attempt of the same acquire was granted the lock meanwhile", ErrOverloaded)
+	}
+	if err != nil {
+		return harmless(classify(executing, err))
+	}
+	for i := range granted.Leases {
+		if granted.Leases[i].Remaining -= time.Since(began); granted.Leases[i].Remaining < time.Millisecond {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
+			defer cancel()
+			err := g.Marks.Unremember(ctx, a.Once, claims)
+			return errors.Join(fmt.Errorf("%w: the lease of %q ran out while it was noted down", ErrOverloaded, claims[0].Key), err)
+		}
+	}
+	return nil
 }
 
 // recall answers an acquire with what it was granted before, as it stands now:
@@ -36,7 +57,8 @@ func (g *Gate) recall(ctx context.Context, a Acquisition) (Granted, error) {
 	leases := make(map[lease.Key]Lease)
 	for _, claim := range claims {
 		if leases[claim.Key], err = g.stands(ctx, claim); err != nil {
-			return Granted{}, err
+			r := audit.Record{Disposition: audit.Event, Operation: "acquire", Claim: claim, Origin: a.From}
+			return Granted{}, g.recorded(ctx, r, err)
 		}
 	}
 	granted := Granted{Replayed: true}

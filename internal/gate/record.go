@@ -44,7 +44,9 @@ func (g *Gate) recorded(ctx context.Context, r audit.Record, err error) error {
 
 func (g *Gate) recordOne(ctx context.Context, r audit.Record, refused *Refused) {
 	r.Claim, r.Code, r.Mark = refused.Claim, string(refused.Code), refused.Mark
+	began := time.Now()
 	refused.AuditID, refused.AuditErr = g.Audit.Record(ctx, r)
+	g.Observer.recorded(r, began, refused.AuditErr)
 	if refused.AuditErr != nil {
 		g.Log.Error("a refusal could not be recorded", "code", r.Code, "lock_key", r.Claim.Key.Wire(),
 			"token", r.Claim.Token.String(), "operation", r.Operation, "table", r.Table,

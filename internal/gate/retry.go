@@ -27,29 +27,41 @@ const (
 // retried runs the whole transaction again after a serialization failure or a
 // deadlock, and once, as replan, after what a session keeps turned out to be out
 // of date: all of them leave nothing behind.
-func retried[T any](ctx context.Context, pool *pgxpool.Pool, transaction func(_ context.Context, replan bool) (T, error)) (T, error) {
+func retried[T any](ctx context.Context, g *Gate, pool *pgxpool.Pool, transaction func(_ context.Context, replan bool) (T, error)) (T, error) {
 	replan := false
 	for try := 1; ; try++ {
 		result, err := transaction(ctx, replan)
 		if !replan && staleSession(err) {
 			replan = true
+			g.Observer.again(Replan)
 			pool.Reset() // the next session is new, the others are as old as this one
 			continue
 		}
-		if try >= maxTries || !mayRunAgain(err) {
+		why := reasonToRunAgain(err)
+		if try >= maxTries || why == "" {
 			return result, err
 		}
 		select {
 		case <-time.After(rand.N(retryPause)):
+			g.Observer.again(why)
 		case <-ctx.Done():
 			return result, err
 		}
 	}
 }
 
-func mayRunAgain(err error) bool {
+// reasonToRunAgain returns "" if there is none.
+func reasonToRunAgain(err error) Reason {
 	var db *DatabaseError
-	return errors.As(err, &db) && (db.SQLState == serializationFailure || db.SQLState == deadlockDetected)
+	switch {
+	case !errors.As(err, &db):
+		return ""
+	case db.SQLState == serializationFailure:
+		return Serialization
+	case db.SQLState == deadlockDetected:
+		return Deadlock
+	}
+	return ""
 }
 
 // staleSession reports whether PostgreSQL stumbled over something that only the

@@ -53,6 +53,14 @@ func (w Write) stops(refusals []*Refused) []stop {
 	return stops
 }
 
+// refuseKey is refuseAnswer with time of its own: a request that is refused late,
+// or whose caller is gone, leaves its tombstone and its record all the same.
+func (g *Gate) refuseKey(ctx context.Context, w Write, refusals []*Refused, earlier []*underWay) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
+	return g.refuseAnswer(ctx, w, refusals, earlier)
+}
+
 // refuseAnswer leaves the tombstone of a refused request: an earlier attempt
 // that is still on its way can't be applied any more once the caller knows.
 // errApplied says that one has been. earlier are those under

@@ -8,7 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fencegate/fencegate/internal/fence"
 	"github.com/fencegate/fencegate/internal/lease"
+	"github.com/fencegate/fencegate/internal/lockclient"
 )
 
 // lookAgain is how often, on average, the first in a line tries although nothing
@@ -78,12 +80,24 @@ func (w *waiting) first(key lease.Key, p *place) bool {
 	return w.lines[key][0] == p
 }
 
+// lookIn is lookAgain, spread, and longer the more lines there are, so that all of
+// them together don't ask too often.
+func (w *waiting) lookIn() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	usual := lookAgain * time.Duration(1+len(w.lines)/linesAtOnce)
+	return usual/2 + rand.N(usual)
+}
+
+// linesAtOnce is how many lines look again about once in lookAgain.
+const linesAtOnce = 200
+
 // await returns true when it is worth a try for p, which stands in the line of
 // key, and false when ctx has ended or the gateway goes down. expected is when
 // the key becomes free by itself; 0 if that is not known.
 func (w *waiting) await(ctx context.Context, key lease.Key, p *place, expected time.Duration) bool {
 	for {
-		look := lookAgain/2 + rand.N(lookAgain)
+		look := w.lookIn()
 		if expected > 0 {
 			look = min(look, expected+time.Millisecond) // the lock service rounds down
 		}
@@ -106,23 +120,46 @@ func (w *waiting) await(ctx context.Context, key lease.Key, p *place, expected t
 // queued tries when it is a's turn, until it is granted, fails for another reason
 // than a key that is held, or its time is over.
 func (g *Gate) queued(ctx context.Context, a Acquisition, try func() (Granted, error)) (Granted, error) {
+	if earlier, err := g.recall(ctx, a); err != nil || earlier.Replayed {
+		return earlier, err // those in line wait for just this lease
+	}
 	limited, cancel := context.WithTimeout(ctx, a.Wait)
 	defer cancel()
+	defer g.Observer.waited(time.Now())
 	key := a.Keys[0]
 	p := g.waiting.join(key)
 	defer func() { g.waiting.leave(key, p) }()
-	held := &Held{Key: key, Reason: "another holder has it, and others wait for it"}
-	for turn := g.waiting.first(key, p); turn || g.await(limited, a, key, p, held.Wait); turn = false {
+	var last error = &Held{Key: key, Reason: "another holder has it, and others wait for it"}
+	expected := time.Duration(0)
+	for turn := g.waiting.first(key, p); turn || g.await(limited, a, key, p, expected); turn = false {
 		granted, err := try()
-		if !errors.As(err, &held) {
+		var held *Held
+		switch {
+		case errors.As(err, &held):
+			expected = held.Wait
+		case mayPass(err):
+			expected = 0
+		default:
 			return granted, err
 		}
-		if held.Key != key {
+		last = err
+		if held != nil && held.Key != key {
 			g.waiting.leave(key, p)
 			key, p = held.Key, g.waiting.join(held.Key)
 		}
 	}
-	return Granted{}, held
+	return Granted{}, last
+}
+
+// mayPass reports whether an acquire that has time may as well try again: a
+// database or lock service that is away for a moment costs nobody its place.
+func mayPass(err error) bool {
+	for _, passing := range []error{ErrOverloaded, ErrDatabaseUnavailable, ErrUnconfirmed, lockclient.ErrUnavailable, fence.ErrBusy} {
+		if errors.Is(err, passing) {
+			return true
+		}
+	}
+	return false
 }
 
 func (g *Gate) await(ctx context.Context, a Acquisition, key lease.Key, p *place, expected time.Duration) bool {

@@ -55,7 +55,7 @@ func (w *world) gate(t *testing.T, options ...func(*Config)) *Gate {
 	go func() { writer.Run(ctx); close(ended) }()
 	t.Cleanup(func() { stop(); <-ended })
 	cfg := Config{
-		Writes: w.pool, Reads: w.pool, Tables: w.tables, Store: w.store, Marks: fence.New(w.pool), Audit: writer, Records: audit.NewReader(w.pool), Log: slog.New(slog.DiscardHandler),
+		Writes: w.pool, Reads: w.pool, Tables: w.tables, Store: w.store, Marks: fence.New(w.pool, w.pool), Audit: writer, Records: audit.NewReader(w.pool), Log: slog.New(slog.DiscardHandler),
 		Terms: Terms{Min: time.Millisecond, Default: time.Minute, Max: time.Minute, Lifetime: time.Hour},
 	}
 	for _, option := range options {

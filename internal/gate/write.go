@@ -80,7 +80,7 @@ func (g *Gate) Write(ctx context.Context, w Write) (Result, error) {
 	defer end()
 	result, err := g.write(ctx, w)
 	if refused := refusals(err); len(refused) > 0 && w.Once.Key != "" {
-		err = cmp.Or(g.refuseAnswer(ctx, w, refused, earlier), err)
+		err = cmp.Or(g.refuseKey(ctx, w, refused, earlier), err)
 	}
 	if errors.Is(err, errApplied) {
 		return g.replay(ctx, w)
@@ -117,7 +117,7 @@ func (g *Gate) write(ctx context.Context, w Write) (Result, error) {
 		return Result{}, err
 	}
 	defer giveBack()
-	parts, err := retried(ctx, g.Writes, func(ctx context.Context, replan bool) ([]Rows, error) {
+	parts, err := retried(ctx, g, g.Writes, func(ctx context.Context, replan bool) ([]Rows, error) {
 		return g.commit(ctx, w, plan, replan)
 	})
 	return Result{Parts: parts, Checks: checks}, err

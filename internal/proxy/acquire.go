@@ -29,9 +29,19 @@ func (s *Server) AcquireLease(w http.ResponseWriter, r *http.Request, _ api.Acqu
 		s.fail(w, r, err)
 		return
 	}
+	if a.Wait > 0 {
+		select {
+		case s.waiters <- struct{}{}:
+			defer func() { <-s.waiters }()
+		default:
+			s.fail(w, r, errTooManyWaiting)
+			return
+		}
+	}
 	granted, err := s.Gate.Acquire(s.patient(w, r, &a), a)
 	if err == nil && granted.Replayed {
 		w.Header().Set("Idempotency-Replayed", "true")
+		visitOf(r).Replayed = true
 	}
 	if err == nil && several {
 		s.respondLeases(w, granted)
@@ -67,6 +77,7 @@ func (s *Server) decodeAcquire(r *http.Request) (a gate.Acquisition, several boo
 		}
 	}
 	name := principal(r).Name
+	a.From = origin(r)
 	a.To = fence.Grantee{Client: valueOf(body.Client), Principal: name}
 	if once.Key != "" {
 		a.Once = fence.Once{Principal: name, Key: once.Key, Fingerprint: acquireFingerprint(a), Keep: s.Gate.KeepAnswers}
@@ -85,8 +96,11 @@ func acquireKeys(body api.AcquireRequest) ([]lease.Key, error) {
 		}
 		return []lease.Key{key}, nil
 	}
-	if n := len(*body.Keys); n == 0 || n > maxLocks {
-		return nil, &fault{status: http.StatusBadRequest, slug: "too_many_locks", pointer: "/keys", detail: fmt.Sprintf("%d keys; 1 to %d are allowed", n, maxLocks)}
+	switch n := len(*body.Keys); {
+	case n == 0:
+		return nil, malformedMember("/keys", errors.New("it is empty"))
+	case n > maxLocks:
+		return nil, &fault{status: http.StatusBadRequest, slug: "too_many_locks", pointer: "/keys", detail: fmt.Sprintf("%d keys; at most %d are allowed", n, maxLocks)}
 	}
 	keys := make([]lease.Key, len(*body.Keys))
 	for i, text := range *body.Keys {
@@ -122,7 +136,7 @@ func checkClient(client *string) error {
 }
 
 // patient gives an acquire that waits the time for it, on top of each attempt's,
-// and frees its slot meanwhile: however many wait, they keep nobody out.
+// and frees its slot meanwhile: those who wait keep nobody out.
 func (s *Server) patient(w http.ResponseWriter, r *http.Request, a *gate.Acquisition) context.Context {
 	if a.Wait == 0 {
 		return r.Context()

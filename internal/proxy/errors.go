@@ -54,6 +54,7 @@ var (
 	errInternal     = &fault{status: http.StatusInternalServerError, slug: "internal", detail: "the gateway met an error it does not know; its log has it under this request id", outcome: api.Unknown}
 	errPrecondition = &fault{status: http.StatusPreconditionFailed, slug: "precondition_failed", parameter: "If-Match",
 		detail: "there is no such row with this ETag any more: read it again and decide"}
+	errTooManyWaiting  = &fault{status: http.StatusServiceUnavailable, slug: "overloaded", detail: "too many acquires wait for a lock", retryAfter: 5 * time.Second}
 	errTooManyInFlight = &fault{status: http.StatusServiceUnavailable, slug: "overloaded", detail: "too many requests are in flight", retryAfter: time.Second}
 )
 
@@ -161,7 +162,10 @@ func statementFault(wrong *statement.Fault) *fault {
 // fail answers with err as problem+json and logs what only the operator may see.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	f := faultOf(err)
-	if f.status >= http.StatusInternalServerError {
+	visitOf(r).Code = f.slug
+	if f.status >= http.StatusInternalServerError && errors.Is(r.Context().Err(), context.Canceled) {
+		s.Log.Info("request given up by its caller", "code", f.slug, "request_id", requestID(r), "error", err)
+	} else if f.status >= http.StatusInternalServerError {
 		s.Log.Error("request failed", "code", f.slug, "request_id", requestID(r), "error", err)
 	} else if db := (*gate.DatabaseError)(nil); errors.As(err, &db) {
 		s.Log.Info("the database refused", "sqlstate", db.SQLState, "message", shorten(db.Message), "detail", shorten(db.Detail), "request_id", requestID(r))

@@ -34,7 +34,10 @@ var formats = []*format{
 // exportFormat returns the format that is asked for, nil for a page of JSON.
 func exportFormat(h http.Header) *format {
 	for item := range strings.SplitSeq(strings.Join(h.Values("Accept"), ","), ",") {
-		media, _, _ := mime.ParseMediaType(item)
+		media, params, _ := mime.ParseMediaType(item)
+		if params["q"] == "0" {
+			continue
+		}
 		for _, f := range formats {
 			if media == f.media {
 				return f

@@ -44,6 +44,9 @@ func (s *Server) ReleaseLease(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
+	if !released.Done {
+		visitOf(r).Reason = released.Reason
+	}
 	respondJSON(w, http.StatusOK, api.Release{Released: released.Done, Reason: optional(released.Reason)})
 }
 

@@ -135,7 +135,7 @@ func TestAcquire(t *testing.T) {
 		`{"key":"bad","KEY":"bad"}`:  {status: 400, slug: "malformed_json", pointer: "/KEY"},
 		`{"key":"bad"} {}`:           {status: 400, slug: "malformed_json"},
 		`{"key":"bad","keys":["a"]}`: {status: 400, slug: "fencing_malformed", pointer: "/key"},
-		`{"keys":[]}`:                {status: 400, slug: "too_many_locks", pointer: "/keys"},
+		`{"keys":[]}`:                {status: 400, slug: "fencing_malformed", pointer: "/keys"},
 		`{"keys":["bad"` + strings.Repeat(`,"bad"`, 32) + `]}`:      {status: 400, slug: "too_many_locks", pointer: "/keys"},
 		`{"keys":["bad","a,b"]}`:                                    {status: 400, slug: "fencing_malformed", pointer: "/keys/1"},
 		`{"keys":["bad","base64:YmFk"]}`:                            {status: 400, slug: "fencing_malformed", pointer: "/keys/1"},

@@ -21,7 +21,7 @@ import (
 type contextKey int
 
 const (
-	requestIDKey contextKey = iota
+	visitKey contextKey = iota
 	stayKey
 )
 
@@ -60,13 +60,8 @@ func (s *Server) identify(next http.Handler) http.Handler {
 			id = hex.EncodeToString(raw[:])
 		}
 		w.Header().Set("Request-Id", id)
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), requestIDKey, id)))
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitKey, &visit{id: id})))
 	})
-}
-
-func requestID(r *http.Request) string {
-	id, _ := r.Context().Value(requestIDKey).(string)
-	return id
 }
 
 func remoteAddress(r *http.Request) string {
@@ -84,10 +79,12 @@ func (s *Server) logAccess(next http.Handler) http.Handler {
 		began := time.Now()
 		watched := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
 		defer func() {
+			took := time.Since(began)
 			s.Log.Info("request", "method", r.Method, "path", r.URL.Path, "status", watched.Status(),
-				"bytes", watched.BytesWritten(), "ms", float64(time.Since(began).Microseconds())/1000,
+				"bytes", watched.BytesWritten(), "ms", float64(took.Microseconds())/1000,
 				"request_id", requestID(r), "remote", remoteAddress(r),
 				"refused", watched.Header().Get(refusedHeader))
+			s.observe(r, watched.Status(), took)
 		}()
 		next.ServeHTTP(watched, r)
 	})
@@ -120,16 +117,17 @@ func (s *Server) limit(next http.Handler) http.Handler {
 		if r.Method == http.MethodGet || r.Method == http.MethodHead {
 			slots = s.readSlots
 		}
+		here := &stay{slot: slots, tries: s.tries, whole: r.Context()}
 		select {
 		case slots <- struct{}{}:
-			defer func() { <-slots }()
+			defer func() { <-here.slot }()
 		default:
 			s.fail(w, r, errTooManyInFlight)
 			return
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), s.Limits.Request)
 		defer cancel()
-		ctx = context.WithValue(ctx, stayKey, &stay{slots: slots, whole: r.Context()})
+		ctx = context.WithValue(ctx, stayKey, here)
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
@@ -137,14 +135,19 @@ func (s *Server) limit(next http.Handler) http.Handler {
 // stay is what a request has while it is served: a slot, and more than the usual
 // time if it needs it.
 type stay struct {
-	slots chan struct{}
+	slot  chan struct{}   // where it has its slot
+	tries chan struct{}   // where it has it after a pause
 	whole context.Context // ends with the caller's connection
 }
 
-// pause gives the slot up until the function it returns is called.
+// pause gives the slot up until the function it returns is called, which waits
+// for one of a few that are not the newcomers'.
 func (s *stay) pause() (resume func()) {
-	<-s.slots
-	return func() { s.slots <- struct{}{} }
+	<-s.slot
+	return func() {
+		s.slot = s.tries
+		s.slot <- struct{}{}
+	}
 }
 
 // gathered is a body that has been read.

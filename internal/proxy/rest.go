@@ -90,6 +90,7 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, decode decoding) 
 		s.fail(w, r, d.explain(err))
 		return
 	}
+	visitOf(r).Replayed = result.Replayed
 	s.respondWrite(w, d, result)
 }
 

@@ -104,6 +104,9 @@ func (s *Server) decodeWrite(r *http.Request, specific func(*decodedWrite, *stat
 		m.MinAffected, m.MaxAffected = 1, 1
 	}
 	body, err := specific(&d, &m)
+	if m.Table != nil || m.Routine != nil {
+		visitOf(r).aims(m)
+	}
 	if err != nil {
 		return d, err
 	}

@@ -28,6 +28,9 @@ type Config struct {
 	Limits   Limits
 	// LoopbackOnly refuses requests to any other host name. Zero value: any.
 	LoopbackOnly bool
+	// Observe is told what became of each request, and must not block. Zero value:
+	// nobody is.
+	Observe func(Outcome)
 }
 
 // Limits bounds what one request may cost. All must be positive.
@@ -37,6 +40,7 @@ type Limits struct {
 	Rows        int   // of a read's answer, of a write's body
 	Filters     int
 	InFlight    int // writes and lease calls served at once, and half as many reads; more are turned away with 503
+	Waiting     int // acquires that wait for a lock at once
 	Request     time.Duration
 }
 
@@ -45,30 +49,38 @@ type Server struct {
 	Config
 	slots     chan struct{}
 	readSlots chan struct{}
+	tries     chan struct{} // of requests that have waited
+	waiters   chan struct{}
 	streams   chan struct{}
+	router    chi.Router
 }
 
 var _ api.ServerInterface = (*Server)(nil)
 
 // New returns the public handler.
-func New(cfg Config) (http.Handler, error) {
+func New(cfg Config) (*Server, error) {
 	l := cfg.Limits
-	if l.BodyBytes < 1 || l.AnswerBytes < 1 || l.Rows < 1 || l.Filters < 1 || l.InFlight < 1 || l.Request < 1 {
+	if l.BodyBytes < 1 || l.AnswerBytes < 1 || l.Rows < 1 || l.Filters < 1 || l.InFlight < 1 || l.Waiting < 1 || l.Request < 1 {
 		return nil, errors.New("proxy: every limit must be positive")
 	}
 	s := &Server{Config: cfg, slots: make(chan struct{}, l.InFlight), readSlots: make(chan struct{}, max(1, l.InFlight/2)),
-		streams: make(chan struct{}, maxStreams)}
+		tries: make(chan struct{}, max(1, l.InFlight/16)), waiters: make(chan struct{}, l.Waiting), streams: make(chan struct{}, maxStreams)}
 	router := chi.NewRouter()
+	s.router = router
 	router.Use(rawPath, joinPrefer, s.identify, s.logAccess, s.recoverPanic, s.loopbackOnly, s.limit)
 	router.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, &fault{status: http.StatusNotFound, slug: "not_found", detail: "there is nothing at " + r.URL.Path})
 	})
 	router.MethodNotAllowed(s.methodNotAllowed(router))
-	return api.HandlerWithOptions(s, api.ChiServerOptions{
+	api.HandlerWithOptions(s, api.ChiServerOptions{
 		BaseRouter:       router,
 		ErrorHandlerFunc: s.failBinding,
-	}), nil
+	})
+	return s, nil
 }
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.router.ServeHTTP(w, r) }
 
 // ReadContract answers GET /openapi.yaml.
 func (s *Server) ReadContract(w http.ResponseWriter, _ *http.Request) {

@@ -33,6 +33,7 @@ func (s *Server) RunTransaction(w http.ResponseWriter, r *http.Request, _ api.Ru
 		if write, err = s.decodeTransaction(r, tables, prefer); err != nil {
 			return err
 		}
+		visitOf(r).aims(write.Mutations...)
 		result, err = s.Gate.Write(r.Context(), write)
 		return err
 	})
@@ -40,6 +41,7 @@ func (s *Server) RunTransaction(w http.ResponseWriter, r *http.Request, _ api.Ru
 		s.fail(w, r, explainPart(write, err))
 		return
 	}
+	visitOf(r).Replayed = result.Replayed
 	prefer.writeApplied(w.Header())
 	writeClaims(w.Header(), write, result)
 	respondTransaction(w, write, result)

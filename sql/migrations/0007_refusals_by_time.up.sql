@@ -89,7 +89,7 @@ BEGIN
     END LOOP;
     RETURN dropped;
 END $$;
-REVOKE EXECUTE ON FUNCTION fencegate.add_refusal_week(timestamptz) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION fencegate.add_refusal_week(timestamptz), fencegate.keep_refusals(interval) FROM PUBLIC;
 
 SELECT fencegate.add_refusal_week(day)
   FROM (SELECT DISTINCT date_trunc('week', occurred_at, 'UTC') AS day FROM fencegate.refusals_before) AS weeks;
