@@ -40,12 +40,12 @@ have_redis() {
   return 1
 }
 
-# Below 18 a Node.js can't run the tests of test/interop.
+# Below 20 a Node.js can't run the tests of test/interop.
 have_node() {
   local version
   command -v npm >/dev/null && version=$(node --version 2>/dev/null) || return 1
   version=${version#v}
-  ((${version%%.*} >= 18))
+  ((${version%%.*} >= 20))
 }
 
 # Below 3.9 a Python can't run examples/worker.py.
