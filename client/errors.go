@@ -20,7 +20,8 @@ var (
 	ErrReleased = errors.New("the lease has been released")
 	// ErrHeld: somebody else has the lock. Wait.
 	ErrHeld = errors.New("the lock is held by somebody else")
-	// ErrUnavailable: no answer, or one that says to come again later.
+	// ErrUnavailable: no answer, one that can't be the gateway's, or one that says
+	// to come again later or that the gateway has failed.
 	ErrUnavailable = errors.New("the gateway is not available")
 	// ErrOutcomeUnknown: the write may or may not have been applied; sent again
 	// under Error.IdempotencyKey (see Once) it is applied once, and tells.
@@ -40,8 +41,8 @@ const (
 	OutcomeUnknown    = "unknown"
 )
 
-// Error is an answer of the gateway that is not a success, or its absence
-// (Status 0).
+// Error is an answer that is not a success of the gateway's, or the absence of
+// any (Status 0).
 type Error struct {
 	Status         int    // HTTP status; 0: there was no answer
 	Code           string // the SQLSTATE where PostgreSQL raised one, otherwise the gateway's code
@@ -82,7 +83,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap returns what kept the answer away, if there was none.
+// Unwrap returns what kept the answer away, or from being read.
 func (e *Error) Unwrap() error { return e.cause }
 
 // Is makes errors.Is tell the kinds of this package apart. The header
@@ -94,7 +95,7 @@ func (e *Error) Is(kind error) bool {
 	case ErrHeld:
 		return e.Status == http.StatusLocked
 	case ErrUnavailable:
-		return e.comeAgain()
+		return e.comeAgain() || e.Status >= 500
 	case ErrOutcomeUnknown:
 		return e.Outcome == OutcomeUnknown
 	case ErrConflict:

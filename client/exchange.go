@@ -25,6 +25,8 @@ type request struct {
 	body   []byte // JSON; nil: none
 	once   string // Idempotency-Key; "": none
 	writes bool   // an answer that is lost leaves a write in doubt
+	// read takes over a success; its error means that it is not the gateway's.
+	read func(answer) error
 }
 
 // answer is a success whose body has been read.
@@ -41,31 +43,34 @@ const maxProblem = 1 << 20
 
 // send sends one request, once, and waits no longer than limit. Every error is
 // an *Error, or says that nothing was sent.
-func (c *Client) send(ctx context.Context, by http.RoundTripper, q request, limit time.Duration) (answer, error) {
+func (c *Client) send(ctx context.Context, by http.RoundTripper, q request, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	req, err := c.build(ctx, q)
 	if err != nil {
-		return answer{}, err
+		return err
 	}
 	// The gateway never redirects: whoever does is not the gateway.
 	client := http.Client{Transport: by, CheckRedirect: stay}
 	resp, err := client.Do(req)
 	if err != nil {
-		return answer{}, unanswered(q, err)
+		return unanswered(q, err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode >= 300 {
-		return answer{}, problem(q, resp)
+		return problem(q, resp)
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil {
-		return answer{}, unanswered(q, err)
+		return unanswered(q, err)
 	}
 	if len(body) > maxAnswer {
-		return answer{}, fmt.Errorf("the answer to %s %s has more than %d bytes", q.method, q.path, maxAnswer)
+		return unreadable(q, resp, fmt.Errorf("it has more than %d bytes", maxAnswer))
 	}
-	return answer{resp.Header, body}, nil
+	if err := q.read(answer{resp.Header, body}); err != nil {
+		return unreadable(q, resp, err)
+	}
+	return nil
 }
 
 func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -101,6 +106,20 @@ func unanswered(q request, err error) error {
 	e.Outcome = OutcomeUnknown
 	if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" {
 		e.Outcome = OutcomeNotApplied
+	}
+	return e
+}
+
+// unreadable is the error of a request that was answered with a success which
+// can't be the gateway's, such as a proxy's page for logging in, or is too long.
+// What was done is not known then.
+func unreadable(q request, resp *http.Response, err error) error {
+	e := &Error{
+		Status: resp.StatusCode, Code: "unreadable_answer", Detail: fmt.Sprintf("the answer to %s %s can't be read: %v", q.method, q.path, err),
+		RequestID: resp.Header.Get("Request-Id"), Retryable: !q.writes, IdempotencyKey: q.once, cause: err,
+	}
+	if q.writes {
+		e.Outcome = OutcomeUnknown
 	}
 	return e
 }

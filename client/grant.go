@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -78,24 +79,30 @@ func (g grant) headers() map[string]string {
 // grants sends a request that is answered with one lease (several 0), or with a
 // set of so many.
 func (c *Client) grants(ctx context.Context, q request, limit time.Duration, several int) ([]grant, error) {
-	a, err := c.send(ctx, c.transport, q, limit)
-	if err != nil {
-		return nil, err
+	var grants []grant
+	q.read = func(a answer) (err error) {
+		grants, err = a.grants(several)
+		return err
 	}
+	err := c.send(ctx, c.transport, q, limit)
+	return grants, err
+}
+
+func (a answer) grants(several int) ([]grant, error) {
 	set := struct{ Leases []grant }{make([]grant, 1)}
 	var into any = &set.Leases[0]
 	if several > 0 {
 		into = &set
 	}
 	if err := json.Unmarshal(a.body, into); err != nil {
-		return nil, fmt.Errorf("reading what %s answered: %w", q.path, err)
+		return nil, err
 	}
 	if len(set.Leases) != max(1, several) {
-		return nil, fmt.Errorf("%s answered %d leases", q.path, len(set.Leases))
+		return nil, fmt.Errorf("it has %d leases", len(set.Leases))
 	}
 	for i := range set.Leases {
 		if !set.Leases[i].complete() {
-			return nil, fmt.Errorf("what %s answered is no lease", q.path)
+			return nil, errors.New("it is no lease")
 		}
 	}
 	return set.Leases, nil

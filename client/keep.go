@@ -93,12 +93,23 @@ func (l *Lease) askToRenew(ctx context.Context, limit time.Duration) (grant, err
 	if err != nil {
 		return grant{}, err
 	}
-	grants, err := l.client.grants(ctx, request{method: http.MethodPost, path: "v1/leases/renew", body: body}, limit, 0)
+	var renewed grant
+	q := request{method: http.MethodPost, path: "v1/leases/renew", body: body, read: func(a answer) (err error) {
+		renewed, err = l.own(a)
+		return err
+	}}
+	err = l.client.send(ctx, l.client.transport, q, limit)
+	return renewed, err
+}
+
+// own reads the answer to a renewal of this lease.
+func (l *Lease) own(a answer) (grant, error) {
+	grants, err := a.grants(0)
 	if err != nil {
 		return grant{}, err
 	}
 	if grants[0].Holder != l.holder || grants[0].token != l.token {
-		return grant{}, fmt.Errorf("the answer to a renewal of token %d is a lease of token %d", l.token, grants[0].token)
+		return grant{}, fmt.Errorf("it is a lease of token %d, not of token %d", grants[0].token, l.token)
 	}
 	return grants[0], nil
 }

@@ -78,14 +78,15 @@ func (l *Lease) giveBack(ctx context.Context) (ours bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	q := request{method: http.MethodPost, path: "v1/leases/release", body: body}
+	q := request{method: http.MethodPost, path: "v1/leases/release", body: body, read: func(a answer) (err error) {
+		ours, err = a.released()
+		return err
+	}}
 	deadline, _ := ctx.Deadline()
 	for n := 1; ; n++ {
-		a, err := l.client.send(ctx, l.client.transport, q, attemptTime(time.Until(deadline)))
+		err := l.client.send(ctx, l.client.transport, q, attemptTime(time.Until(deadline)))
 		if err == nil {
-			var released struct{ Released bool }
-			err := json.Unmarshal(a.body, &released)
-			return released.Released, err
+			return ours, nil
 		}
 		told := (*Error)(nil)
 		if !errors.As(err, &told) || !told.comeAgain() || time.Until(deadline) <= minAttempt {
@@ -95,4 +96,15 @@ func (l *Lease) giveBack(ctx context.Context) (ours bool, err error) {
 			return false, err
 		}
 	}
+}
+
+func (a answer) released() (bool, error) {
+	var told struct{ Released *bool }
+	if err := json.Unmarshal(a.body, &told); err != nil {
+		return false, err
+	}
+	if told.Released == nil {
+		return false, errors.New("it does not say whether the lock was released")
+	}
+	return *told.Released, nil
 }

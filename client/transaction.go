@@ -47,15 +47,26 @@ func (c *Client) Transaction(ctx context.Context, operations []Operation, leases
 	if err != nil {
 		return nil, err
 	}
-	q := request{method: http.MethodPost, path: "v1/transactions", body: body, once: onceOf(ctx), writes: true}
-	a, err := c.persist(ctx, allOf{leases, c.transport}, q)
-	if err != nil {
+	var done []Result
+	q := request{method: http.MethodPost, path: "v1/transactions", body: body, once: onceOf(ctx), writes: true, read: func(a answer) (err error) {
+		done, err = a.results(len(operations))
+		return err
+	}}
+	if err := c.persist(ctx, allOf{leases, c.transport}, q); err != nil {
 		heedAll(leases, err)
 		return nil, err
 	}
+	return done, nil
+}
+
+// results reads the answer to a transaction of so many operations.
+func (a answer) results(operations int) ([]Result, error) {
 	var done struct{ Operations []Result }
 	if err := json.Unmarshal(a.body, &done); err != nil {
-		return nil, fmt.Errorf("the transaction was applied, but its answer can't be read: %w", err)
+		return nil, err
+	}
+	if len(done.Operations) != operations {
+		return nil, fmt.Errorf("it tells of %d operations, not of %d", len(done.Operations), operations)
 	}
 	for i := range done.Operations {
 		done.Operations[i].Replayed = a.replayed()

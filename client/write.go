@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -65,14 +66,26 @@ func (l *Lease) write(ctx context.Context, method, table string, query url.Value
 		}
 		q.body = raw
 	}
-	a, err := l.client.persist(ctx, allOf{[]*Lease{l}, &Transport{Lease: l}}, q)
-	if err != nil {
+	var done Result
+	q.read = func(a answer) (err error) {
+		done, err = a.result()
+		return err
+	}
+	if err := l.client.persist(ctx, allOf{[]*Lease{l}, &Transport{Lease: l}}, q); err != nil {
 		return Result{}, err
 	}
+	return done, nil
+}
+
+// result reads the answer to a write, which always is asked for rows and count.
+func (a answer) result() (Result, error) {
 	_, total, _ := strings.Cut(a.header.Get("Content-Range"), "/")
 	affected, err := strconv.ParseInt(total, 10, 64)
 	if err != nil {
-		return Result{}, fmt.Errorf("the write was applied, but its answer tells no count: Content-Range is %q", a.header.Get("Content-Range"))
+		return Result{}, fmt.Errorf("it tells no count: Content-Range is %q", a.header.Get("Content-Range"))
+	}
+	if !json.Valid(a.body) || !bytes.HasPrefix(bytes.TrimSpace(a.body), []byte{'['}) {
+		return Result{}, errors.New("it has no rows")
 	}
 	return Result{Rows: a.body, Affected: affected, Replayed: a.replayed()}, nil
 }
@@ -98,24 +111,24 @@ func onceOf(ctx context.Context) string {
 
 // persist sends a write until it is answered for good: sent again under its
 // Idempotency-Key it is applied once. Patience, ctx and the leases end it.
-func (c *Client) persist(ctx context.Context, by allOf, q request) (answer, error) {
+func (c *Client) persist(ctx context.Context, by allOf, q request) error {
 	if ctx.Err() != nil {
-		return answer{}, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
 	began, doubt := time.Now(), false
 	left := func() time.Duration { return min(by.left(), c.patience-time.Since(began)) }
 	for n := 1; ; n++ {
-		a, err := c.send(ctx, by, q, min(c.timeout, max(minAttempt, left())))
+		err := c.send(ctx, by, q, min(c.timeout, max(minAttempt, left())))
 		if err == nil {
-			return a, nil
+			return nil
 		}
 		told, ok := err.(*Error)
 		if ok && !told.comeAgain() {
-			return a, err
+			return err
 		}
 		doubt = doubt || ok && told.Outcome == OutcomeUnknown
 		if !ok || left() <= minAttempt || sleep(ctx, backoff(n, told.RetryAfter, left(), rand.Float64())) != nil {
-			return a, by.blame(q, doubt, err)
+			return by.blame(q, doubt, err)
 		}
 	}
 }

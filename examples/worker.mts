@@ -2,7 +2,7 @@
 //
 //   FENCE_URL=http://127.0.0.1:8080 node worker.mts SKU-1 3
 //
-// (Node.js before 22.18 runs what tsc makes of it, from version 18 on.) It
+// (Node.js before 22.18 runs what tsc makes of it, from version 20 on.) It
 // sells three pieces from one shelf: it reads how many are left and writes one
 // less. Class Lease is what to copy. Exit code 75: somebody else has the lock; 76:
 // the lease was lost, and nothing was written after that.
@@ -51,7 +51,6 @@ class Lease {
   private ended = new AbortController()
   private timer: ReturnType<typeof setTimeout> | undefined
   private renewing: Promise<void> = Promise.resolve()
-  private writes = 0
   private sent: ReturnType<typeof clocks> // before the request: a slow answer must not lengthen the lease
   private granted: Granted
 
@@ -62,7 +61,9 @@ class Lease {
   }
 
   static async acquire(key: string): Promise<Lease> {
-    return new Lease(clocks(), await call('POST', '/v1/leases', { key, ttl_ms: ttlMs, client: 'worker.ts' }))
+    const once = { 'Idempotency-Key': crypto.randomUUID() }
+    const ask = async () => new Lease(clocks(), await call('POST', '/v1/leases', { key, ttl_ms: ttlMs, client: 'worker.ts' }, once))
+    return ask().catch((error) => error instanceof Answer ? Promise.reject(error) : ask()) // no answer: it meets its own grant
   }
 
   // leftMs is for how long the lease may be relied upon, less what clocks may drift.
@@ -104,8 +105,7 @@ class Lease {
 
   // write writes once, however often it is sent; throws Lost when the lease is over.
   async write(method: string, path: string, body: unknown): Promise<any> {
-    // No token is granted twice for one key.
-    const once = { 'Idempotency-Key': `${encodeURIComponent(this.granted.key)}/${this.granted.token}/${++this.writes}` }
+    const once = { 'Idempotency-Key': crypto.randomUUID() }
     for (;;) {
       this.check()
       try {

@@ -46,10 +46,14 @@ def call(method, path, body=None, headers=None, timeout=10.0):
 
 class Lease:
     def __init__(self, key):
+        ask = "POST", "/v1/leases", {"key": key, "ttl_ms": TTL_MS, "client": "worker.py"}, {"Idempotency-Key": str(uuid.uuid4())}
         sent = self.clocks()  # before the request: a slow answer must not lengthen the lease
-        self.take(sent, call("POST", "/v1/leases", {"key": key, "ttl_ms": TTL_MS, "client": "worker.py"}))
-        self.lost = threading.Event()
-        self.done = threading.Event()
+        try:
+            granted = call(*ask)
+        except (OSError, ValueError):  # no answer: asked once more under its key, it meets its own grant
+            sent, granted = self.clocks(), call(*ask)
+        self.take(sent, granted)
+        self.lost, self.done = threading.Event(), threading.Event()
         self.watchdog = threading.Thread(target=self.renew, daemon=True)
         self.watchdog.start()
 
@@ -85,11 +89,9 @@ class Lease:
                 # A third of what is left, so that one call into the void leaves time for others.
                 self.take(sent, call("POST", "/v1/leases/renew", {**self.claim, "ttl_ms": TTL_MS}, timeout=max(0.1, self.left() / 3)))
                 wait = self.again
-            except Answer as answer:
-                if answer.refused:
+            except (Answer, OSError, ValueError) as error:
+                if isinstance(error, Answer) and error.refused:
                     self.lost.set()
-                wait = max(0.05, self.left() / 10)
-            except (OSError, ValueError):
                 wait = max(0.05, self.left() / 10)
 
     def write(self, method, path, body):

@@ -40,12 +40,12 @@ have_redis() {
   return 1
 }
 
-# Below 18 a Node.js can't run the tests of test/interop.
+# Below 20 a Node.js can't run the tests of test/interop.
 have_node() {
   local version
   command -v npm >/dev/null && version=$(node --version 2>/dev/null) || return 1
   version=${version#v}
-  ((${version%%.*} >= 18))
+  ((${version%%.*} >= 20))
 }
 
 # Below 3.9 a Python can't run examples/worker.py.
@@ -94,7 +94,7 @@ give_up() {
       exit 1
     fi
   done
-  echo "deps: missing ${missing[*]}: install what they are, with their server programs (Node.js 18 or newer, with npm; Python 3.9 or newer)" >&2
+  echo "deps: missing ${missing[*]}: install what they are, with their server programs (Node.js 20 or newer, with npm; Python 3.9 or newer)" >&2
   exit 1
 }
 

@@ -181,17 +181,22 @@ func (a *asking) list(out io.Writer, raw []byte) error {
 	return table.Flush()
 }
 
+// errOutput: what was found can't be written, however often it is asked for.
+var errOutput = errors.New("writing the output")
+
 func (a *asking) print(out io.Writer, raw json.RawMessage) error {
-	if a.json {
-		_, err := fmt.Fprintln(out, string(raw))
-		return err
+	text := string(raw)
+	if !a.json {
+		var r record
+		if err := json.Unmarshal(raw, &r); err != nil {
+			return err
+		}
+		text = r.row()
 	}
-	var r record
-	if err := json.Unmarshal(raw, &r); err != nil {
-		return err
+	if _, err := fmt.Fprintln(out, text); err != nil {
+		return fmt.Errorf("%w: %w", errOutput, err)
 	}
-	_, err := fmt.Fprintln(out, r.row())
-	return err
+	return nil
 }
 
 func newAuditShow() *cobra.Command {
@@ -298,7 +303,7 @@ func newAuditTail() *cobra.Command {
 }
 
 // tail goes on where it was when the connection is lost. Only the first one must
-// succeed.
+// succeed; what can't be written ends it.
 func (a *asking) tail(ctx context.Context, out, errOut io.Writer, query url.Values) error {
 	last, begun := "", false
 	for {
@@ -315,8 +320,11 @@ func (a *asking) tail(ctx context.Context, out, errOut io.Writer, query url.Valu
 			last, err = a.events(out, body, last)
 			body.Close()
 		}
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			return nil
+		case errors.Is(err, errOutput):
+			return err
 		}
 		fmt.Fprintln(errOut, "gateway: the stream was lost, trying again:", err)
 		select {

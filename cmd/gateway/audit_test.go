@@ -3,6 +3,7 @@ package main_test
 import (
 	"bufio"
 	"net/http"
+	"os"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -118,5 +119,45 @@ func TestAuditTailPrintsRefusalsAsTheyCome(t *testing.T) {
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("interrupted: %v", err)
+	}
+}
+
+func TestAuditTailEndsWhenItCannotWrite(t *testing.T) {
+	t.Parallel()
+	g := testenv.StartGateway(t, testenv.GatewayOptions{})
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	cmd := exec.Command(testenv.GatewayBinary(t), "audit", "tail")
+	cmd.Env = leaseEnv(t, g.URL)
+	cmd.Stdout = full
+	said, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill() })
+	first := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(said).ReadString('\n')
+		first <- line
+	}()
+	for line := ""; line == ""; { // until the stream has begun, what is refused is not in it
+		refuseLate(t, g)
+		select {
+		case line = <-first:
+			if !strings.Contains(line, "writing the output") {
+				t.Fatal(line)
+			}
+		default:
+		}
+	}
+	cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != 1 {
+		t.Errorf("exit code %d", code)
 	}
 }

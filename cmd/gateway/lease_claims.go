@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,6 +16,10 @@ import (
 
 	"github.com/spf13/cobra"
 )
+
+// errNotTheGateway: a success came that no gateway answers. It is not shown: it
+// may have a holder in it.
+var errNotTheGateway = &exitError{exitUnavailable, errors.New("what answered is not the gateway")}
 
 func newLeaseRenew() *cobra.Command {
 	var c claim
@@ -32,8 +37,8 @@ func newLeaseRenew() *cobra.Command {
 			var renewed struct {
 				TTLMS int64 `json:"ttl_ms"`
 			}
-			if err := json.Unmarshal(raw, &renewed); err != nil {
-				return err
+			if err := json.Unmarshal(raw, &renewed); err != nil || renewed.TTLMS <= 0 {
+				return errNotTheGateway
 			}
 			return c.say(cmd, raw, fmt.Sprintf("%d ms left", renewed.TTLMS))
 		},
@@ -56,13 +61,13 @@ func newLeaseRelease() *cobra.Command {
 				return err
 			}
 			var done struct {
-				Released bool
+				Released *bool
 				Reason   string
 			}
-			if err := json.Unmarshal(raw, &done); err != nil {
-				return err
+			if err := json.Unmarshal(raw, &done); err != nil || done.Released == nil {
+				return errNotTheGateway
 			}
-			if err := c.say(cmd, raw, cmp.Or(done.Reason, "released")); err != nil || done.Released {
+			if err := c.say(cmd, raw, cmp.Or(done.Reason, "released")); err != nil || *done.Released {
 				return err
 			}
 			return &exitError{exitLost, errSaid}

@@ -63,7 +63,7 @@ func (r leaseRun) run(ctx context.Context, args []string) error {
 		return &exitError{exitUsage, err}
 	}
 	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(signals, heeded(syscall.SIGINT, syscall.SIGHUP)...)
 	defer signal.Stop(signals)
 	leases, err := r.acquire(ctx, gateway, signals, options)
 	if err != nil || leases == nil { // skipped

@@ -45,6 +45,12 @@ func leaseRunTelling(t *testing.T, stderr *os.File, url, script string, flags ..
 		r.cmd.Stderr = stderr
 	}
 	r.cmd.Env = leaseEnv(t, url)
+	r.start(t)
+	return r
+}
+
+func (r *running) start(t *testing.T) {
+	t.Helper()
 	out, err := r.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +60,6 @@ func leaseRunTelling(t *testing.T, stderr *os.File, url, script string, flags ..
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.cmd.Process.Kill() })
-	return r
 }
 
 // leaseEnv is the environment of scripts that call the program. One that was built
@@ -345,5 +350,38 @@ code 69
 	}
 	if a := g.Do(t, testenv.Request{Method: http.MethodGet, Path: "/v1/leases?key=order:%C3%B6"}); !strings.Contains(a.Body, `"live":false`) {
 		t.Errorf("after the release: %s", a.Body)
+	}
+}
+
+// What nohup, and a script for what it starts with &, has told a program to ignore.
+func TestLeaseRunGoesOnIgnoringWhatItWasToldToIgnore(t *testing.T) {
+	t.Parallel()
+	g := testenv.StartGateway(t, testenv.GatewayOptions{})
+	for name, s := range map[string]syscall.Signal{"HUP": syscall.SIGHUP, "INT": syscall.SIGINT} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := &running{cmd: exec.Command("sh", "-c", `trap "" `+name+`; exec "$GATEWAY" lease run --key job:`+name+` -- sh -c 'echo ready; read line < "$FIFO"; echo done'`)}
+			fifo := filepath.Join(t.TempDir(), "fifo")
+			if err := unix.Mkfifo(fifo, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			r.cmd.Env = append(leaseEnv(t, g.URL), "FIFO="+fifo)
+			r.start(t)
+			r.line(t)
+			if err := r.cmd.Process.Signal(s); err != nil {
+				t.Fatal(err)
+			}
+			// Both ends: it opens whether or not anybody is left to read.
+			end, err := os.OpenFile(fifo, os.O_RDWR, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer end.Close()
+			fmt.Fprintln(end, "go on")
+			if line := r.line(t); line != "done" {
+				t.Error(line)
+			}
+			r.code(t, 0)
+		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -16,7 +17,7 @@ func main() { os.Exit(run()) }
 
 // run returns the exit code: 0 well, 1 not, or what the command says.
 func run() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), heeded(os.Interrupt)...)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	err := newRoot().ExecuteContext(ctx)
@@ -30,6 +31,13 @@ func run() int {
 		return 1
 	}
 	return 0
+}
+
+// heeded returns SIGTERM and those signals that the program was not started to
+// ignore, as by nohup or a script's &: asking for one would undo that.
+func heeded(signals ...os.Signal) []os.Signal {
+	// SIGTERM Go never ignores; and no signal at all would stand for every one.
+	return append(slices.DeleteFunc(signals, signal.Ignored), syscall.SIGTERM)
 }
 
 // exitError ends the program with a code of its own.

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -34,6 +35,7 @@ func TestExampleWorkers(t *testing.T) {
 			t.Run("SellUnderALockThatTheyKeepAndGiveBack", func(t *testing.T) { t.Parallel(); sells(t, program) })
 			t.Run("StopAfterAPauseWithoutSendingAnything", func(t *testing.T) { t.Parallel(); isPaused(t, program) })
 			t.Run("StopAtTheFirstRefusal", func(t *testing.T) { t.Parallel(); isRefused(t, program) })
+			t.Run("MeetTheirOwnGrantWhenItsAnswerIsLost", func(t *testing.T) { t.Parallel(); isNotAnswered(t, program) })
 			t.Run("LeaveALockAloneThatIsHeld", func(t *testing.T) { t.Parallel(); isKeptOut(t, program) })
 		})
 	}
@@ -219,4 +221,24 @@ func isKeptOut(t *testing.T, program []string) {
 		t.Errorf("the worker said %q\n%s", line, w.log.String())
 	}
 	w.ends(t, 75)
+}
+
+func isNotAnswered(t *testing.T, program []string) {
+	g := testenv.StartGateway(t, testenv.GatewayOptions{})
+	through := newCounted(t, g).Config.Handler
+	var lost atomic.Bool
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !lost.Swap(true) {
+			through.ServeHTTP(httptest.NewRecorder(), r)
+			panic(http.ErrAbortHandler)
+		}
+		through.ServeHTTP(w, r)
+	}))
+	t.Cleanup(front.Close)
+	w := startWorker(t, front.URL, program, "1")
+	w.says(t, "sold one, 9 left")
+	w.ends(t, 0)
+	if l := g.Acquire(t, exampleShelf, 0); l.Token != "2" {
+		t.Errorf("the next token is %s: it was granted more than one", l.Token)
+	}
 }

@@ -49,7 +49,7 @@ func needClient(t *testing.T) {
 var install = sync.OnceValue(func() error {
 	for _, program := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(program); err != nil {
-			return fmt.Errorf("%s is not on this machine: run `scripts/deps.sh node`, or install Node.js 18 or newer with npm", program)
+			return fmt.Errorf("%s is not on this machine: run `scripts/deps.sh node`, or install Node.js 20 or newer with npm", program)
 		}
 	}
 	lock, err := os.ReadFile("package-lock.json")
