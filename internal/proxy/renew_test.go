@@ -112,7 +112,11 @@ func TestMaximumLifetime(t *testing.T) {
 		t.Errorf("it ended after %s", lived)
 	}
 	awaitExpiry(t, g, l.Key)
-	if next := g.Acquire(t, l.Key, 0); next.Token != "2" {
-		t.Errorf("%+v", next)
+	// On a busy machine a lease this short can run out before it is granted: the
+	// next token need not be 2.
+	next := g.Acquire(t, l.Key, 0)
+	before, _ := strconv.Atoi(l.Token)
+	if after, err := strconv.Atoi(next.Token); err != nil || after <= before {
+		t.Errorf("%+v after %+v", next, l)
 	}
 }

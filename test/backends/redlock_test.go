@@ -76,8 +76,8 @@ func TestATakeWithoutAMajorityIsGivenBack(t *testing.T) {
 	}{
 		"a majority's":     {[]lease.Holder{"a", "a", "a", "", ""}, "a", seconds(8), seconds(10)},
 		"all but one's":    {[]lease.Holder{"", "a", "a", "a", "a"}, "a", seconds(18), seconds(30)}, // those who answer late may not count
-		"split":            {[]lease.Holder{"a", "b", "c", "d", "e"}, "", seconds(28), seconds(30)},
-		"split, some free": {[]lease.Holder{"a", "a", "b", "", ""}, "", seconds(8), seconds(10)},
+		"split":            {[]lease.Holder{"a", "b", "c", "d", "e"}, "", seconds(20), seconds(30)},
+		"split, some free": {[]lease.Holder{"a", "a", "b", "", ""}, "", seconds(2), seconds(10)},
 	} {
 		key := lease.Key(name)
 		for i, holder := range c.holders {
