@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -142,6 +143,10 @@ func problem(q request, resp *http.Response) error {
 	}
 	return e
 }
+
+// foreign reports whether the answer was not the gateway's: it says nothing about
+// what became of an earlier attempt.
+func (e *Error) foreign() bool { return strings.HasPrefix(e.Code, "http_") }
 
 // fill takes over what a problem+json says, and returns whether it was one.
 func (e *Error) fill(body []byte) bool {

@@ -2,10 +2,12 @@ package client_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -151,4 +153,27 @@ func (g *garbling) RoundTrip(req *http.Request) (*http.Response, error) {
 		resp.Body = io.NopCloser(strings.NewReader(loginPage))
 	}
 	return resp, err
+}
+
+// losing has the first write answered by nobody, although it was sent.
+type losing struct {
+	http.RoundTripper
+	lost *atomic.Bool
+}
+
+func (l losing) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Method == http.MethodPatch && l.lost.CompareAndSwap(false, true) {
+		return nil, io.ErrUnexpectedEOF
+	}
+	return l.RoundTripper.RoundTrip(req)
+}
+
+func TestADoubtOutlivesWhatAStrangerSays(t *testing.T) {
+	t.Parallel()
+	g := testenv.StartGateway(t, testenv.GatewayOptions{})
+	for _, status := range []int{http.StatusFound, http.StatusUnauthorized, http.StatusNotFound} {
+		c := newClient(t, g.URL, through(losing{diverting{http.DefaultTransport, stranger(t, status, loginPage)}, new(atomic.Bool)}))
+		l := acquire(t, c, fmt.Sprintf("inventory:%d", status))
+		is(t, available(t, l, 1), client.ErrOutcomeUnknown)
+	}
 }

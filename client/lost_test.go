@@ -99,11 +99,11 @@ func TestTheWatchdogRenewsSoOftenAndNoMore(t *testing.T) {
 
 func TestTheWatchdogStopsAtTheMaximumLifetime(t *testing.T) {
 	t.Parallel()
-	g := testenv.StartGateway(t, testenv.GatewayOptions{Config: "leases: {max_lifetime: 2s, max_ttl: 2s, default_ttl: 1s}\n"})
+	g := testenv.StartGateway(t, testenv.GatewayOptions{Config: "leases: {max_lifetime: 5s, max_ttl: 5s, default_ttl: 3s}\n"})
 	l := acquire(t, newClient(t, g.URL), shelf)
 	began := time.Now()
 	<-l.Context().Done()
-	if lived := time.Since(began); lived < 1500*time.Millisecond || !strings.Contains(l.Err().Error(), "maximum lifetime") {
+	if lived := time.Since(began); lived < 3*time.Second || !strings.Contains(l.Err().Error(), "maximum lifetime") {
 		t.Errorf("after %s: %v", lived, l.Err())
 	}
 	isNot(t, l.Err(), client.ErrStale)

@@ -123,6 +123,9 @@ func (c *Client) persist(ctx context.Context, by allOf, q request) error {
 			return nil
 		}
 		told, ok := err.(*Error)
+		if ok && !told.comeAgain() && told.foreign() {
+			return by.blame(q, doubt, err)
+		}
 		if ok && !told.comeAgain() {
 			return err
 		}
