@@ -120,8 +120,11 @@ func (w *waiting) await(ctx context.Context, key lease.Key, p *place, expected t
 // queued tries when it is a's turn, until it is granted, fails for another reason
 // than a key that is held, or its time is over.
 func (g *Gate) queued(ctx context.Context, a Acquisition, try func() (Granted, error)) (Granted, error) {
-	if earlier, err := g.recall(ctx, a); err != nil || earlier.Replayed {
-		return earlier, err // those in line wait for just this lease
+	first, done := bounded(ctx, a.Each)
+	earlier, err := g.recall(first, a) // those in line may wait for just this lease
+	done()
+	if err != nil || earlier.Replayed {
+		return earlier, err
 	}
 	limited, cancel := context.WithTimeout(ctx, a.Wait)
 	defer cancel()

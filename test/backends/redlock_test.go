@@ -76,10 +76,11 @@ func TestATakeWithoutAMajorityIsGivenBack(t *testing.T) {
 	}{
 		"a majority's":     {[]lease.Holder{"a", "a", "a", "", ""}, "a", seconds(8), seconds(10)},
 		"all but one's":    {[]lease.Holder{"", "a", "a", "a", "a"}, "a", seconds(18), seconds(30)}, // those who answer late may not count
-		"split":            {[]lease.Holder{"a", "b", "c", "d", "e"}, "", seconds(20), seconds(30)},
-		"split, some free": {[]lease.Holder{"a", "a", "b", "", ""}, "", seconds(2), seconds(10)},
+		"split":            {[]lease.Holder{"a", "b", "c", "d", "e"}, "", seconds(28), seconds(30)},
+		"split, some free": {[]lease.Holder{"a", "a", "b", "", ""}, "", seconds(8), seconds(10)},
 	} {
 		key := lease.Key(name)
+		began := time.Now()
 		for i, holder := range c.holders {
 			if holder != "" {
 				_, _, err := each[i].Take(t.Context(), key, holder, seconds(10*(i+1)))
@@ -87,8 +88,9 @@ func TestATakeWithoutAMajorityIsGivenBack(t *testing.T) {
 			}
 		}
 		taken, r, err := store.Take(t.Context(), key, "me", time.Minute)
-		if err != nil || taken || r.Holder != c.holder || r.Remaining < c.least || r.Remaining > c.most {
-			t.Errorf("%s: %t %+v %v, want %q for %s to %s", name, taken, r, err, c.holder, c.least, c.most)
+		least := c.least - time.Since(began) // a busy machine takes its time
+		if err != nil || taken || r.Holder != c.holder || r.Remaining < least || r.Remaining > c.most {
+			t.Errorf("%s: %t %+v %v, want %q for %s to %s", name, taken, r, err, c.holder, least, c.most)
 		}
 		for i, node := range each {
 			found, err := node.Read(t.Context(), key)
