@@ -31,6 +31,7 @@ type GatewayOptions struct {
 	LockService string    // YAML of the lock service, instead of the section redis; "": RedisURL and KeyPrefix
 	Tables      string    // "": devstack.ShopTables
 	Config      string    // more top-level YAML sections
+	Auth        string    // YAML of who may come, from auth: on; "": auth: none
 	Env         []string
 }
 
@@ -76,7 +77,7 @@ func (g *Gateway) Again(t testing.TB) *Gateway {
 func writeConfig(t testing.TB, o GatewayOptions) string {
 	t.Helper()
 	quote := func(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
-	text := "listen: 127.0.0.1:0\nadmin_listen: localhost:0\nauth: none\n"
+	text := "listen: 127.0.0.1:0\nadmin_listen: localhost:0\n" + first(o.Auth, "auth: none\n")
 	if o.LockService != "" {
 		text += o.LockService
 	} else if !strings.Contains(o.Config, "redis:") {
