@@ -89,6 +89,9 @@ func (g *Gateway) Try(t testing.TB, ctx context.Context, q Request) (Response, e
 	if err != nil {
 		t.Fatal(err)
 	}
+	if g.Credential != "" {
+		req.Header.Set("Authorization", "Bearer "+g.Credential)
+	}
 	for name, values := range q.Header {
 		req.Header[name] = values
 	}

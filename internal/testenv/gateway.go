@@ -41,6 +41,8 @@ type Gateway struct {
 	AdminURL string
 	Database *Database
 	Options  GatewayOptions
+	// Credential is what requests are sent with, as Bearer; "": none is.
+	Credential string
 
 	cmd   *exec.Cmd
 	log   *logBuffer
@@ -72,6 +74,13 @@ func StartGateway(t testing.TB, o GatewayOptions) *Gateway {
 func (g *Gateway) Again(t testing.TB) *Gateway {
 	t.Helper()
 	return StartGateway(t, g.Options)
+}
+
+// As is g for requests under another credential.
+func (g *Gateway) As(credential string) *Gateway {
+	as := *g
+	as.Credential = credential
+	return &as
 }
 
 func writeConfig(t testing.TB, o GatewayOptions) string {
