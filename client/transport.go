@@ -70,7 +70,7 @@ func under(base *url.URL, below string, target *url.URL) bool {
 	if !strings.EqualFold(base.Scheme, target.Scheme) || hostPort(base) != hostPort(target) {
 		return false
 	}
-	root, asked := base.JoinPath(below).Path, path.Clean(target.Path)
+	root, asked := strings.TrimSuffix(base.JoinPath(below).Path, "/"), path.Clean(target.Path)
 	return asked == root || strings.HasPrefix(asked, root+"/")
 }
 

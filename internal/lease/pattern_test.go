@@ -79,3 +79,26 @@ func TestPattern(t *testing.T) {
 		}
 	}))
 }
+
+func FuzzPattern(f *testing.F) {
+	for _, text := range []string{"*", "a:*", "t:{claim.x}:*", "{claim.x}/{claim.y}", "{{}}", "{claim.x}*", "a*b", "{claim.x", "\x00*", "ü:*"} {
+		f.Add(text, "t:acme:1", "acme")
+	}
+	f.Fuzz(func(t *testing.T, text, key, value string) {
+		p, err := lease.ParsePattern(text)
+		if err != nil {
+			return
+		}
+		claims := map[string]string{}
+		for _, name := range p.Claims() {
+			claims[name] = value
+		}
+		again, err := lease.ParsePattern(p.String())
+		if err != nil || again.Matches(lease.Key(key), claims) != p.Matches(lease.Key(key), claims) {
+			t.Errorf("%q is written as %q, which is another one: %v", text, p, err)
+		}
+		if len(claims) > 0 && p.Matches(lease.Key(key), claims) && !strings.Contains(key, value) {
+			t.Errorf("%q matches %q without its claim %q", text, key, value)
+		}
+	})
+}
