@@ -340,13 +340,16 @@ func (a *asking) tail(ctx context.Context, out, errOut io.Writer, query url.Valu
 func (a *asking) events(out io.Writer, body io.Reader, last string) (string, error) {
 	lines := bufio.NewScanner(body)
 	lines.Buffer(nil, 1<<20)
-	id := ""
+	id, stopping := "", false
 	for lines.Scan() {
+		if lines.Text() == "event: stopping" {
+			stopping = true
+		}
 		if text, ok := strings.CutPrefix(lines.Text(), "id: "); ok {
 			id = text
 		}
 		data, ok := strings.CutPrefix(lines.Text(), "data: ")
-		if !ok || id == last {
+		if !ok || id == last || stopping {
 			continue
 		}
 		if err := a.print(out, json.RawMessage(data)); err != nil {

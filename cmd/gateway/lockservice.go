@@ -27,19 +27,20 @@ type lockService struct {
 
 // openLockService opens what leases.backend names. None of its servers need to be
 // there yet, but for an etcd to log in at.
-func openLockService(cfg *config.Config, pools *pools) (*lockService, error) {
+func openLockService(s *settings, pools *pools) (*lockService, error) {
+	cfg := s.now.Load()
 	switch cfg.Leases.Backend {
 	case config.BackendPostgres:
 		store := pglock.New(pools.single(pools.leases))
 		return &lockService{store: store, run: store.Run, close: func() {}}, nil
 	case config.BackendRedis:
-		return openRedis(cfg)
+		return openRedis(s)
 	case config.BackendSentinel:
-		return openSentinel(cfg)
+		return openSentinel(s)
 	case config.BackendCluster:
-		return openCluster(cfg)
+		return openCluster(s)
 	case config.BackendRedlock:
-		return openRedlock(cfg)
+		return openRedlock(s)
 	case config.BackendEtcd:
 		return openEtcd(cfg)
 	}

@@ -62,7 +62,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "/livez":
 		fmt.Fprintln(w, "ok")
 	case "/readyz":
-		if err := h.ready(); err != nil {
+		if err := h.Ready(); err != nil {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			fmt.Fprintln(w, err)
 			return
@@ -85,7 +85,9 @@ func serveProfile(w http.ResponseWriter, r *http.Request, name string) {
 	}
 }
 
-func (h *Handler) ready() error {
+// Ready returns what keeps the gateway from working, as /readyz says it; nil is
+// nothing.
+func (h *Handler) Ready() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.draining {

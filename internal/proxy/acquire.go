@@ -30,13 +30,11 @@ func (s *Server) AcquireLease(w http.ResponseWriter, r *http.Request, _ api.Acqu
 		return
 	}
 	if a.Wait > 0 {
-		select {
-		case s.waiters <- struct{}{}:
-			defer func() { <-s.waiters }()
-		default:
+		if !s.busy.waiters.take(s.Limits.Waiting) {
 			s.fail(w, r, errTooManyWaiting)
 			return
 		}
+		defer s.busy.waiters.leave()
 	}
 	granted, err := s.Gate.Acquire(s.patient(w, r, &a), a)
 	if err == nil && granted.Replayed {

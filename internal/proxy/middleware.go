@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -26,6 +27,22 @@ const (
 )
 
 var plainRequestID = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,128}$`)
+
+// answerTime is for recording a refusal and writing an answer, beyond the request's
+// own time.
+const answerTime = 10 * time.Second
+
+// bound gives the request's connection its deadlines, which are not the HTTP
+// server's: limits can change while it serves.
+func (s *Server) bound(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		connection, end := http.NewResponseController(w), time.Now().Add(s.Limits.Request)
+		if err := errors.Join(connection.SetReadDeadline(end), connection.SetWriteDeadline(end.Add(answerTime))); err != nil {
+			s.Log.Warn("a connection's deadlines can't be set, it is not bounded by limits.request_timeout", "error", err)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
 
 // rawPath makes the router split the path as it was sent, so that every
 // segment is percent-decoded exactly once.
@@ -113,18 +130,16 @@ func (s *Server) recoverPanic(next http.Handler) http.Handler {
 func (s *Server) limit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = gather(http.MaxBytesReader(w, r.Body, s.Limits.BodyBytes))
-		slots := s.slots
+		slots, most := &s.busy.writes, s.Limits.InFlight
 		if r.Method == http.MethodGet || r.Method == http.MethodHead {
-			slots = s.readSlots
+			slots, most = &s.busy.reads, s.Limits.mostReads()
 		}
-		here := &stay{slot: slots, tries: s.tries, whole: r.Context()}
-		select {
-		case slots <- struct{}{}:
-			defer func() { <-here.slot }()
-		default:
+		if !slots.take(most) {
 			s.fail(w, r, errTooManyInFlight)
 			return
 		}
+		here := &stay{leave: slots.leave, tries: s.tries, whole: r.Context()}
+		defer func() { here.leave() }()
 		ctx, cancel := context.WithTimeout(r.Context(), s.Limits.Request)
 		defer cancel()
 		ctx = context.WithValue(ctx, stayKey, here)
@@ -135,18 +150,18 @@ func (s *Server) limit(next http.Handler) http.Handler {
 // stay is what a request has while it is served: a slot, and more than the usual
 // time if it needs it.
 type stay struct {
-	slot  chan struct{}   // where it has its slot
-	tries chan struct{}   // where it has it after a pause
+	leave func()          // gives its slot back
+	tries chan struct{}   // where it has one after a pause
 	whole context.Context // ends with the caller's connection
 }
 
 // pause gives the slot up until the function it returns is called, which waits
 // for one of a few that are not the newcomers'.
 func (s *stay) pause() (resume func()) {
-	<-s.slot
+	s.leave()
 	return func() {
-		s.slot = s.tries
-		s.slot <- struct{}{}
+		s.tries <- struct{}{}
+		s.leave = func() { <-s.tries }
 	}
 }
 

@@ -47,12 +47,9 @@ type Limits struct {
 // Server is the public HTTP handler.
 type Server struct {
 	Config
-	slots     chan struct{}
-	readSlots chan struct{}
-	tries     chan struct{} // of requests that have waited
-	waiters   chan struct{}
-	streams   chan struct{}
-	router    chi.Router
+	busy   *busy
+	tries  chan struct{} // of requests that have waited
+	router chi.Router
 }
 
 var _ api.ServerInterface = (*Server)(nil)
@@ -63,11 +60,10 @@ func New(cfg Config) (*Server, error) {
 	if l.BodyBytes < 1 || l.AnswerBytes < 1 || l.Rows < 1 || l.Filters < 1 || l.InFlight < 1 || l.Waiting < 1 || l.Request < 1 {
 		return nil, errors.New("proxy: every limit must be positive")
 	}
-	s := &Server{Config: cfg, slots: make(chan struct{}, l.InFlight), readSlots: make(chan struct{}, max(1, l.InFlight/2)),
-		tries: make(chan struct{}, max(1, l.InFlight/16)), waiters: make(chan struct{}, l.Waiting), streams: make(chan struct{}, maxStreams)}
+	s := &Server{Config: cfg, busy: &busy{}, tries: make(chan struct{}, max(1, l.InFlight/16))}
 	router := chi.NewRouter()
 	s.router = router
-	router.Use(rawPath, joinPrefer, s.identify, s.logAccess, s.recoverPanic, s.loopbackOnly, s.limit)
+	router.Use(s.bound, rawPath, joinPrefer, s.identify, s.logAccess, s.recoverPanic, s.loopbackOnly, s.limit)
 	router.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, &fault{status: http.StatusNotFound, slug: "not_found", detail: "there is nothing at " + r.URL.Path})
 	})
@@ -77,6 +73,17 @@ func New(cfg Config) (*Server, error) {
 		ErrorHandlerFunc: s.failBinding,
 	})
 	return s, nil
+}
+
+// Next returns the handler of cfg that is to take over from s. What s still serves
+// counts towards the limits of both.
+func (s *Server) Next(cfg Config) (*Server, error) {
+	next, err := New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	next.busy = s.busy
+	return next, nil
 }
 
 // ServeHTTP implements http.Handler.

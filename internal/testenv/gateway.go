@@ -40,6 +40,7 @@ type Gateway struct {
 	AdminURL string
 	Database *Database
 	Options  GatewayOptions
+	Config   string // the file that it reads
 
 	cmd   *exec.Cmd
 	log   *logBuffer
@@ -61,8 +62,9 @@ func StartGateway(t testing.TB, o GatewayOptions) *Gateway {
 	o.RedisURL, o.KeyPrefix = first(o.RedisURL, shared), first(o.KeyPrefix, prefix)
 	o.DatabaseURL = first(o.DatabaseURL, o.Database.URL)
 	o.Tables = first(o.Tables, devstack.ShopTables)
-	g := &Gateway{Database: o.Database, Options: o}
-	g.start(t, writeConfig(t, o))
+	g := &Gateway{Database: o.Database, Options: o, Config: filepath.Join(t.TempDir(), "gateway.yaml")}
+	g.Configure(t, o)
+	g.start(t)
 	t.Cleanup(func() { g.Stop(t) })
 	return g
 }
@@ -73,7 +75,8 @@ func (g *Gateway) Again(t testing.TB) *Gateway {
 	return StartGateway(t, g.Options)
 }
 
-func writeConfig(t testing.TB, o GatewayOptions) string {
+// Configure writes the gateway's file as it would be if it had been started with o.
+func (g *Gateway) Configure(t testing.TB, o GatewayOptions) {
 	t.Helper()
 	quote := func(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 	text := "listen: 127.0.0.1:0\nadmin_listen: localhost:0\nauth: none\n"
@@ -86,16 +89,14 @@ func writeConfig(t testing.TB, o GatewayOptions) string {
 		// What a test counts on a wire is to come from requests alone.
 		text += fmt.Sprintf("database: {url: %s, reload_on_notify: false}\n", quote(o.DatabaseURL))
 	}
-	path := filepath.Join(t.TempDir(), "gateway.yaml")
-	if err := os.WriteFile(path, []byte(text+o.Tables+o.Config), 0o600); err != nil {
+	if err := os.WriteFile(g.Config, []byte(text+o.Tables+o.Config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return path
 }
 
-func (g *Gateway) start(t testing.TB, config string) {
+func (g *Gateway) start(t testing.TB) {
 	t.Helper()
-	g.cmd = exec.Command(GatewayBinary(t), "serve", "--config", config)
+	g.cmd = exec.Command(GatewayBinary(t), "serve", "--config", g.Config)
 	g.cmd.Env = append(os.Environ(), g.Options.Env...)
 	g.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	g.log = newLogBuffer()
