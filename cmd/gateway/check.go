@@ -29,6 +29,9 @@ func newCheck() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if _, err := loadIdentities(cfg); err != nil {
+				return err
+			}
 			if dump {
 				fmt.Fprint(cmd.OutOrStdout(), cfg.Masked())
 				return nil

@@ -59,7 +59,8 @@ type house struct {
 
 type listener struct {
 	net.Listener
-	server *http.Server
+	server       *http.Server
+	certificates *certificates // nil: no TLS
 }
 
 // Bounds of the HTTP servers that are not the configuration's business.
@@ -112,7 +113,7 @@ func (h *house) wire(ctx context.Context, cfg *config.Config) error {
 }
 
 func (h *house) listen(cfg *config.Config) (err error) {
-	if h.public, err = h.open(cfg.Listen, h); err != nil {
+	if h.public, err = h.open("tls", cfg.Listen, cfg.TLS, h); err != nil {
 		return err
 	}
 	h.public.server.WriteTimeout = longestAnswer
@@ -124,7 +125,7 @@ func (h *house) listen(cfg *config.Config) (err error) {
 	)
 	if cfg.Admin != config.AdminOff {
 		h.probes.Metrics = h.metrics.Handler(h.log)
-		if h.admin, err = h.open(cfg.Admin, h.probes); err != nil {
+		if h.admin, err = h.open("admin_tls", cfg.Admin, cfg.AdminTLS, h.probes); err != nil {
 			return err
 		}
 		h.admin.server.ReadTimeout, h.admin.server.WriteTimeout = headerTimeout, adminTime
@@ -132,12 +133,17 @@ func (h *house) listen(cfg *config.Config) (err error) {
 	return nil
 }
 
-func (h *house) open(address string, handler http.Handler) (*listener, error) {
+// open opens a listener that is encrypted as the section of the configuration says.
+func (h *house) open(section, address string, files config.TLS, handler http.Handler) (*listener, error) {
+	certificates, err := openCertificates(section, files, h.log)
+	if err != nil {
+		return nil, err
+	}
 	socket, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("listening on %s: %w", address, err)
 	}
-	return &listener{Listener: socket, server: &http.Server{
+	return &listener{Listener: socket, certificates: certificates, server: &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
@@ -183,7 +189,12 @@ func (h *house) run(asked context.Context) error {
 }
 
 func (l *listener) serve() error {
-	if err := l.server.Serve(l.Listener); !errors.Is(err, http.ErrServerClosed) {
+	serve := func() error { return l.server.Serve(l.Listener) }
+	if l.certificates != nil {
+		l.server.TLSConfig = l.certificates.config()
+		serve = func() error { return l.server.ServeTLS(l.Listener, "", "") }
+	}
+	if err := serve(); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil

@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -99,13 +97,9 @@ func addFiles(into *tls.Config, caFile, certFile, keyFile string) error {
 		return nil
 	}
 	if caFile != "" {
-		pem, err := os.ReadFile(caFile)
-		if err != nil {
+		var err error
+		if into.RootCAs, err = authorities(caFile); err != nil {
 			return fmt.Errorf("reading the lock service's authorities: %w", err)
-		}
-		into.RootCAs = x509.NewCertPool()
-		if !into.RootCAs.AppendCertsFromPEM(pem) {
-			return fmt.Errorf("reading the lock service's authorities: %s holds no certificate in PEM", caFile)
 		}
 	}
 	if certFile != "" {

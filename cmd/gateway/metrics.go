@@ -28,6 +28,7 @@ func (h *house) watch() error {
 		Gate:    h.now.Load().gate,
 		Catalog: h.tables,
 		Pools:   h.pools.named(),
+		Ends:    h.ends,
 		Ready:   func() bool { return h.probes.Ready() == nil },
 	})
 }

@@ -31,13 +31,13 @@ func (h *house) obeyHangUps(ctx context.Context) error {
 // reload takes the configuration over as the file has it now, whole or not at all.
 func (h *house) reload(ctx context.Context) {
 	before := h.now.Load()
-	next, err := h.prepare(ctx, before)
+	next, shown, err := h.prepare(ctx, before)
 	h.metrics.Reloaded(err)
 	if err != nil {
 		h.log.Error("the configuration could not be read anew; the gateway goes on with the one it has", "error", err)
 		return
 	}
-	h.adopt(next)
+	h.adopt(next, shown)
 	level := levelOf(next.config.Log)
 	h.file.level.Set(min(level, h.file.level.Level())) // until it is told
 	h.log.Info("the configuration was read anew", "changed", next.config.Changes(before.config))
@@ -45,17 +45,21 @@ func (h *house) reload(ctx context.Context) {
 }
 
 // prepare reads and checks all that the file wants, and changes nothing.
-func (h *house) prepare(ctx context.Context, before *generation) (*generation, error) {
+func (h *house) prepare(ctx context.Context, before *generation) (next *generation, shown identities, err error) {
 	ctx, cancel := context.WithTimeout(ctx, reloadTime)
 	defer cancel()
 	cfg, err := h.file.read()
 	if err != nil {
-		return nil, err
+		return nil, shown, err
+	}
+	if shown, err = loadIdentities(cfg); err != nil {
+		return nil, shown, err
 	}
 	if err := checkSecrets(ctx, before.config, cfg); err != nil {
-		return nil, err
+		return nil, shown, err
 	}
-	return h.grow(ctx, cfg, before)
+	next, err = h.grow(ctx, cfg, before)
+	return next, shown, err
 }
 
 // checkSecrets tries the passwords that are new.
@@ -77,11 +81,15 @@ func checkSecrets(ctx context.Context, before, cfg *config.Config) error {
 
 // adopt makes next what is served from now on. Requests that are under way end
 // as they began.
-func (h *house) adopt(next *generation) {
+func (h *house) adopt(next *generation, shown identities) {
 	cfg := next.config
 	h.settings.now.Store(cfg)
 	h.audit.KeepFor(cfg.Audit.KeepRefusals)
 	h.bounds.Bound(cfg.Limits.MaxConnections)
+	h.public.certificates.adopt(shown.public)
+	if h.admin != nil {
+		h.admin.certificates.adopt(shown.admin)
+	}
 	h.now.Store(next)
 	h.pools.reset() // their sessions have the settings of before
 }

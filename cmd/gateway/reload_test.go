@@ -43,7 +43,7 @@ func statusOf(t *testing.T, g *testenv.Gateway, path string, want int) string {
 	return answer.Body
 }
 
-func wantMetric(t *testing.T, g *testenv.Gateway, line string) {
+func metricsOf(t *testing.T, g *testenv.Gateway) string {
 	t.Helper()
 	resp, err := http.Get(g.AdminURL + "/metrics")
 	if err != nil {
@@ -51,8 +51,16 @@ func wantMetric(t *testing.T, g *testenv.Gateway, line string) {
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil || !strings.Contains(string(text), "\n"+line+"\n") {
-		t.Errorf("/metrics has no line %q: %v", line, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func wantMetric(t *testing.T, g *testenv.Gateway, line string) {
+	t.Helper()
+	if !strings.Contains(metricsOf(t, g), "\n"+line+"\n") {
+		t.Errorf("/metrics has no line %q", line)
 	}
 }
 

@@ -49,6 +49,8 @@ func (h *Handler) Drain() {
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", "no-store")
 	if profile, ok := strings.CutPrefix(r.URL.Path, "/debug/pprof/"); ok {
 		serveProfile(w, r, profile)
 		return

@@ -26,6 +26,10 @@ type Config struct {
 	// Admin is the host:port that serves operators, or AdminOff. Default
 	// "127.0.0.1:9090".
 	Admin string `yaml:"admin_listen"`
+	// TLS encrypts Listen. The zero value doesn't.
+	TLS TLS `yaml:"tls,omitempty"`
+	// AdminTLS encrypts Admin. The zero value doesn't.
+	AdminTLS TLS `yaml:"admin_tls,omitempty"`
 	// Auth says how callers are authenticated. No default, so that nobody runs
 	// an open gateway unknowingly. Only AuthNone.
 	Auth string `yaml:"auth"`

@@ -46,6 +46,7 @@ func parse(r *report, data []byte, environ []string, flags *pflag.FlagSet, start
 	c.fillSchemas(r)
 	c.fillReload(r)
 	c.fillNamespaces(r)
+	c.fillTLS()
 	c.validate(r)
 	if started != nil && len(r.list) == 0 {
 		c.checkFixed(started, r)

@@ -23,7 +23,7 @@ func Reload(started *Config, path string, environ []string, flags *pflag.FlagSet
 // movable are the keys, and the sections, that a running gateway takes over. A key
 // that is in neither list needs a restart.
 var movable = []string{
-	"schemas", "tables", "statements", "functions", "leases", "limits", "audit", "log.level",
+	"tls", "admin_tls", "schemas", "tables", "statements", "functions", "leases", "limits", "audit", "log.level",
 	"database.url_file", "redis.url_file", "redis.redlock.url_files", // the URLs themselves are compared
 	"redis.username", "redis.password", "redis.password_file",
 }
@@ -37,6 +37,11 @@ func (c *Config) checkFixed(started *Config, r *report) {
 	for _, path := range c.Changes(started) {
 		if !isBelow(path, movable) || isBelow(path, fixed) {
 			r.reject(path, "changed: needs a restart")
+		}
+	}
+	for path, pair := range map[string][2]TLS{"tls": {c.TLS, started.TLS}, "admin_tls": {c.AdminTLS, started.AdminTLS}} {
+		if pair[0].On() != pair[1].On() {
+			r.reject(path, "turned on or off: needs a restart")
 		}
 	}
 	// The connections to Redis are as many as the requests that were possible.

@@ -12,6 +12,7 @@ import (
 func (c *Config) validate(r *report) {
 	c.checkAuth(r)
 	c.checkAddresses(r)
+	c.checkTLS(r)
 	c.checkURLs(r)
 	c.checkLockService(r)
 	c.checkRanges(r)

@@ -77,6 +77,8 @@ func (s *Server) identify(next http.Handler) http.Handler {
 			id = hex.EncodeToString(raw[:])
 		}
 		w.Header().Set("Request-Id", id)
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cache-Control", "no-store")
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitKey, &visit{id: id})))
 	})
 }

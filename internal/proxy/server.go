@@ -92,5 +92,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.router.Se
 // ReadContract answers GET /openapi.yaml.
 func (s *Server) ReadContract(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/yaml")
+	w.Header().Del("Cache-Control") // it holds no data
 	w.Write(s.Contract)
 }

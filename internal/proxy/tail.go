@@ -41,7 +41,6 @@ func (s *Server) StreamRefusals(w http.ResponseWriter, r *http.Request, params a
 	}
 	defer s.busy.streams.leave()
 	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("Cache-Control", "no-store")
 	if r.Method == http.MethodHead {
 		return
 	}

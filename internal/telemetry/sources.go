@@ -1,6 +1,8 @@
 package telemetry
 
 import (
+	"time"
+
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -13,9 +15,10 @@ import (
 type Sources struct {
 	Server  func() *proxy.Server // that serves now
 	Gate    *gate.Gate
-	Catalog func() *catalog.Catalog  // that is served now
-	Pools   map[string]*pgxpool.Pool // by the kind of their work
-	Ready   func() bool              // what /readyz says
+	Catalog func() *catalog.Catalog     // that is served now
+	Pools   map[string]*pgxpool.Pool    // by the kind of their work
+	Ready   func() bool                 // what /readyz says
+	Ends    func() map[string]time.Time // of the certificates, by listener
 }
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
@@ -24,6 +27,8 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 
 var (
 	ready = describe("ready", "Whether /readyz answers 200: 1, or else 0.")
+
+	certificateEnds = describe("certificate_expiry_timestamp_seconds", "When the certificate that a listener shows ends.", "listener")
 
 	inFlight      = describe("http_requests_in_flight", "Requests that hold a slot.", "kind")
 	inFlightLimit = describe("http_requests_in_flight_limit", "Requests that may hold a slot at once.", "kind")
@@ -46,7 +51,7 @@ var (
 // Describe implements prometheus.Collector.
 func (s Sources) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		ready, inFlight, inFlightLimit, acquiresWaiting, writesWaiting, catalogLooks, catalogChanges, catalogFailures,
+		ready, certificateEnds, inFlight, inFlightLimit, acquiresWaiting, writesWaiting, catalogLooks, catalogChanges, catalogFailures,
 		poolConnections, poolLimit, poolAcquires, poolWaits, poolWaitSeconds, poolGivenUp,
 	} {
 		to <- d
@@ -57,6 +62,9 @@ func (s Sources) Describe(to chan<- *prometheus.Desc) {
 func (s Sources) Collect(to chan<- prometheus.Metric) {
 	r := reading{to}
 	r.flag(ready, s.Ready())
+	for listener, end := range s.Ends() {
+		r.gauge(certificateEnds, int(end.Unix()), listener)
+	}
 	server := s.Server()
 	now, most := server.InFlight(), server.MostInFlight()
 	for _, kind := range []struct {
