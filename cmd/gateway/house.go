@@ -38,23 +38,24 @@ import (
 // On the way down: unready but accepting for a while, stop accepting, finish what is
 // in flight, then the audit writer, then the connections.
 type house struct {
-	log      *slog.Logger
-	settings *settings
-	pools    *pools
-	locks    *lockService
-	now      atomic.Pointer[generation]
-	audit    *audit.Writer
-	notified *notified // nil: off
-	probes   *admin.Handler
-	metrics  *telemetry.Metrics // nil: nobody could read them
-	observer *gate.Observer
-	observe  func(proxy.Outcome)
-	public   *listener
-	bounds   *boundedListener // below public
-	admin    *listener        // nil: off
-	leaving  atomic.Bool      // callers are told to go elsewhere
-	hangUps  chan os.Signal
-	file     *configFile // nil: the configuration is not from a file
+	log        *slog.Logger
+	settings   *settings
+	pools      *pools
+	locks      *lockService
+	now        atomic.Pointer[generation]
+	audit      *audit.Writer
+	notified   *notified // nil: off
+	probes     *admin.Handler
+	metrics    *telemetry.Metrics // nil: nobody could read them
+	observer   *gate.Observer
+	observe    func(proxy.Outcome)
+	public     *listener
+	bounds     *boundedListener // below public
+	admin      *listener        // nil: off
+	leaving    atomic.Bool      // callers are told to go elsewhere
+	hangUps    chan os.Signal
+	supervisor *supervisor // nil: nobody
+	file       *configFile // nil: the configuration is not from a file
 }
 
 type listener struct {
@@ -172,6 +173,8 @@ func (h *house) run(asked context.Context) error {
 		h.log.Warn("the lock service can't be reached yet: writes and leases are answered with 503 until it can", "error", err)
 	}
 	h.log.Info("serving", "address", h.public.Addr().String(), "admin", h.adminAddress(), "version", buildVersion())
+	h.supervisor.tell(tellReady)
+	writer.Go(func() error { return h.supervisor.keepTelling(writing) })
 	serving.Go(func() error {
 		defer stopAccepting()
 		return h.shutDown(ctx, asked)
@@ -205,6 +208,7 @@ func (l *listener) serve() error {
 func (h *house) shutDown(ctx, asked context.Context) error {
 	<-ctx.Done()
 	limits := h.now.Load().config.Limits
+	h.supervisor.tell(tellStopping)
 	h.probes.Drain()
 	if asked.Err() != nil {
 		h.linger(limits.DrainDelay)

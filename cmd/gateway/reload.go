@@ -30,6 +30,8 @@ func (h *house) obeyHangUps(ctx context.Context) error {
 
 // reload takes the configuration over as the file has it now, whole or not at all.
 func (h *house) reload(ctx context.Context) {
+	h.supervisor.tell(tellReloading)
+	defer h.supervisor.tell(tellReady)
 	before := h.now.Load()
 	next, shown, err := h.prepare(ctx, before)
 	h.metrics.Reloaded(err)

@@ -34,11 +34,16 @@ func serve(cmd *cobra.Command, path string) error {
 		return err
 	}
 	file := &configFile{path: path, flags: cmd.Flags(), started: cfg}
-	house, err := build(cmd.Context(), cfg, newLogger(cfg.Log, &file.level))
+	log := newLogger(cfg.Log, &file.level)
+	supervisor, err := findSupervisor(log)
 	if err != nil {
 		return err
 	}
-	house.file = file
+	house, err := build(cmd.Context(), cfg, log)
+	if err != nil {
+		return err
+	}
+	house.file, house.supervisor = file, supervisor
 	return house.run(cmd.Context())
 }
 
