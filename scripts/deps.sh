@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Makes sure that the programs which `gateway dev` and the tests start are on
 # this machine: the PostgreSQL server and Redis; and for the tests PgBouncer, etcd,
-# Node.js with npm, which run the stock JavaScript client, and Python, which runs
-# an example. Names may be given:
+# Node.js with npm, which run the stock JavaScript client, Python, which runs an
+# example, and promtool, which checks the alert rules. Names may be given:
 #
-#   scripts/deps.sh [postgres] [redis] [pgbouncer] [etcd] [node] [python]   (default: postgres redis)
+#   scripts/deps.sh [postgres] [redis] [pgbouncer] [etcd] [node] [python] [promtool]   (default: postgres redis)
 #
 # Installs what is missing on Debian and Ubuntu, as root or by `sudo` without a
 # password, and leaves no service running. Elsewhere, says what to install and
@@ -57,6 +57,8 @@ have_pgbouncer() { have_program pgbouncer; }
 
 have_etcd() { have_program etcd; }
 
+have_promtool() { have_program promtool; }
+
 have_program() {
   local dir
   command -v "$1" >/dev/null && return
@@ -81,6 +83,8 @@ packages() {
       apt-get:etcd) names+=(etcd-server) ;;
       *:etcd) names+=(etcd) ;;
       *:python) names+=(python3) ;;
+      dnf:promtool) names+=(golang-github-prometheus) ;;
+      *:promtool) names+=(prometheus) ;;
     esac
   done
   echo "${names[*]}"
@@ -114,6 +118,7 @@ leave_stopped() {
     case $need in
       postgres) need=postgresql ;;
       redis) need=redis-server ;;
+      promtool) need=prometheus ;;
       node | python) continue ;;
     esac
     "${root[@]}" systemctl --quiet disable --now "$need" >>"$log" 2>&1 || true
@@ -143,8 +148,8 @@ find_missing() {
   local need
   for need in "$@"; do
     case $need in
-      postgres | redis | pgbouncer | etcd | node | python) "have_$need" || missing+=("$need") ;;
-      *) echo "deps: unknown name $need: postgres, redis, pgbouncer, etcd, node or python" >&2 && exit 1 ;;
+      postgres | redis | pgbouncer | etcd | node | python | promtool) "have_$need" || missing+=("$need") ;;
+      *) echo "deps: unknown name $need: postgres, redis, pgbouncer, etcd, node, python or promtool" >&2 && exit 1 ;;
     esac
   done
 }

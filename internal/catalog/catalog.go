@@ -52,6 +52,16 @@ type Spec struct {
 	// those of Redact.
 	RecordPayload bool
 	Redact        []string
+	Place         string // where it is configured, "" if that is not known
+}
+
+// blame wraps err with what it is about and where that is configured.
+func (s Spec) blame(err error) error {
+	what := fmt.Sprintf("table %q.%q", s.Schema, s.Name)
+	if s.Place != "" {
+		what = s.Place + ": " + what
+	}
+	return fmt.Errorf("%s: %w", what, err)
 }
 
 // Table is one protected table as it was when the snapshot was taken.

@@ -29,7 +29,7 @@ func Load(ctx context.Context, querier Querier, specs Specs) (*Snapshot, error) 
 	for _, spec := range specs.Tables {
 		table, err := loadTable(ctx, db, spec)
 		if err != nil {
-			faults = append(faults, fmt.Errorf("table %q.%q: %w", spec.Schema, spec.Name, err))
+			faults = append(faults, spec.blame(err))
 			continue
 		}
 		snapshot.tables[[2]string{spec.Schema, spec.Name}] = table

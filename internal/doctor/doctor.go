@@ -60,8 +60,17 @@ type Patient struct {
 	Redis []Server
 	// AskLocks reads a lease; nil: the lock service is the database.
 	AskLocks func(context.Context) error
+	// Certificates are those that the listeners show.
+	Certificates []Certificate
 	// Timeout bounds each check; 0: 5 s.
 	Timeout time.Duration
+}
+
+// Certificate is one that a listener shows.
+type Certificate struct {
+	Section string // of the configuration
+	Ends    time.Time
+	Fault   error // why it can't be used; nil: it can
 }
 
 // Server is one Redis server.
@@ -78,6 +87,7 @@ func Examine(ctx context.Context, p Patient) *Report {
 	}
 	v := &visit{Patient: p, rules: rulesByCode()}
 	v.examineConfig()
+	v.examineListeners()
 	v.examineLocks(ctx)
 	v.examineDatabase(ctx)
 	return v.report()

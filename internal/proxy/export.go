@@ -64,7 +64,6 @@ func (s *Server) exportRefusals(w http.ResponseWriter, r *http.Request, params a
 		return
 	}
 	w.Header().Set("Content-Type", f.media+"; charset=utf-8")
-	w.Header().Set("Cache-Control", "no-store")
 	if r.Method == http.MethodHead {
 		return
 	}
