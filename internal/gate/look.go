@@ -118,3 +118,9 @@ func (g *Gate) ListGrants(ctx context.Context, key lease.Key, before int64, limi
 func (g *Gate) TailRefusals(ctx context.Context, f audit.Filter, from audit.Place, each func([]audit.Record) error) error {
 	return g.Records.Tail(ctx, f, from, each)
 }
+
+// Report counts what was let through in observe mode since a time.
+func (g *Gate) Report(ctx context.Context, since time.Time) (audit.Report, error) {
+	report, err := g.Records.Report(ctx, since)
+	return report, classify(reaching, err)
+}
