@@ -327,7 +327,7 @@ type ObservedTable struct {
 	Admitted int64     `json:"admitted"`
 	First    time.Time `json:"first"`
 
-	// Keys How many lock keys they were for.
+	// Keys How many lock keys they named.
 	Keys  int64     `json:"keys"`
 	Last  time.Time `json:"last"`
 	Table string    `json:"table"`
@@ -502,7 +502,7 @@ type RefusalReport struct {
 	// Admitted Writes that would have been refused; one under several lock keys counts for each that failed.
 	Admitted int64 `json:"admitted"`
 
-	// Cut There were more; only the newest since `since` are counted.
+	// Cut There may be more; only the newest since `since` are counted.
 	Cut bool `json:"cut"`
 
 	// Groups By table, reason and worker, the largest first; at most 200.

@@ -18,7 +18,7 @@ const reportGroups = 200
 type Report struct {
 	Since, Until time.Time // of the records that are counted
 	Records      int64
-	// Cut says that there are older ones since the time that was asked for, which
+	// Cut says that there may be older ones since the time that was asked for, which
 	// are not counted: Since is the oldest one's that is.
 	Cut    bool
 	Tables []Observed // by their last record, the newest first
@@ -31,7 +31,7 @@ type Report struct {
 type Observed struct {
 	Table       string
 	Records     int64
-	Keys        int64 // how many lock keys these were for, "" counted as one
+	Keys        int64 // how many lock keys these named
 	First, Last time.Time
 }
 
@@ -61,7 +61,7 @@ func (r *Reader) Report(ctx context.Context, since time.Time) (Report, error) {
 		SELECT GROUPING(code) = 1, table_name, coalesce(code, ''), coalesce(principal, ''), coalesce(client, ''),
 		       (array_agg(remote_address ORDER BY occurred_at DESC, id DESC))[1],
 		       (array_agg(holder_digest ORDER BY occurred_at DESC, id DESC))[1],
-		       count(*), count(DISTINCT lock_key),
+		       count(*), count(DISTINCT nullif(lock_key, '')),
 		       (extract(epoch FROM min(occurred_at)) * 1000000)::bigint,
 		       (extract(epoch FROM max(occurred_at)) * 1000000)::bigint,
 		       (array_agg(id ORDER BY occurred_at DESC, id DESC))[1]
@@ -69,7 +69,7 @@ func (r *Reader) Report(ctx context.Context, since time.Time) (Report, error) {
 		 GROUP BY GROUPING SETS ((table_name), (table_name, code, principal, client, stranger))
 		 ORDER BY 1 DESC, CASE WHEN GROUPING(code) = 1 THEN max(occurred_at) END DESC, count(*) DESC, max(occurred_at) DESC`
 	report := Report{Since: since, Until: time.Now()}
-	rows, _ := r.db.Query(ctx, query, since, reportRecords+1)
+	rows, _ := r.db.Query(ctx, query, since, reportRecords)
 	var whole bool
 	var g Group
 	var keys, first, last int64
@@ -99,9 +99,9 @@ func (r *Report) add(g Group, whole bool, keys int64) {
 	}
 }
 
-// cut finds out whether there was more than could be counted.
+// cut finds out whether there may be more than was counted.
 func (r *Report) cut() {
-	if r.Cut = r.Records > reportRecords; !r.Cut {
+	if r.Cut = r.Records >= reportRecords; !r.Cut {
 		return
 	}
 	r.Since = r.Until
