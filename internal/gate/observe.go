@@ -91,14 +91,6 @@ func (w Write) passing() []lease.Claim {
 	return claims
 }
 
-// stoppable are the claims by which a tombstone can stop w.
-func (w Write) stoppable() []lease.Claim {
-	if w.sighting != nil {
-		return nil
-	}
-	return w.Claims
-}
-
 func (w Write) admit(batch *pgx.Batch) {
 	if w.sighting != nil {
 		fence.AdmitObserved(batch, w.passing())
