@@ -25,7 +25,7 @@ func newAudit() *cobra.Command {
 		Args:  usage(cobra.NoArgs),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newAuditList(), newAuditShow(), newAuditTail(), newAuditExport())
+	cmd.AddCommand(newAuditList(), newAuditShow(), newAuditTail(), newAuditExport(), newAuditReport())
 	for _, each := range append(cmd.Commands(), cmd) {
 		each.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{exitUsage, err} })
 	}
@@ -36,25 +36,27 @@ func newAudit() *cobra.Command {
 type asking struct {
 	reach
 	key, code, table, principal string
+	disposition                 string
 	since, until                string
 	json                        bool
 }
 
 func (a *asking) flags(cmd *cobra.Command, past bool) {
 	a.reach.flags(cmd)
+	cmd.Flags().StringVar(&a.disposition, "disposition", "", "only what became of it: `refused`, admitted or event")
 	cmd.Flags().StringVar(&a.key, "key", "", "only of this lock `key`")
 	cmd.Flags().StringVar(&a.code, "code", "", "only with this `code`, such as stale_token")
 	cmd.Flags().StringVar(&a.table, "table", "", "only of this table, as `schema.name`")
 	cmd.Flags().StringVar(&a.principal, "principal", "", "only of this principal's `name`")
 	if past {
-		cmd.Flags().StringVar(&a.since, "since", "", "only from this `time` on: 2026-01-31T12:00:00Z, or how long ago: 2h")
+		cmd.Flags().StringVar(&a.since, "since", "", "only from this `time` on: 2026-01-31T12:00:00Z, or how long ago: 2h, 7d")
 		cmd.Flags().StringVar(&a.until, "until", "", "only before this `time`, written alike")
 	}
 }
 
 func (a *asking) query() (url.Values, error) {
 	query := url.Values{}
-	for name, value := range map[string]string{"key": a.key, "code": a.code, "table": a.table, "principal": a.principal} {
+	for name, value := range map[string]string{"key": a.key, "code": a.code, "table": a.table, "principal": a.principal, "disposition": a.disposition} {
 		if value != "" {
 			query.Set(name, value)
 		}
@@ -79,9 +81,12 @@ func momentOf(text string) (time.Time, error) {
 	if ago, err := time.ParseDuration(text); err == nil {
 		return time.Now().Add(-ago), nil
 	}
+	if days, err := strconv.Atoi(strings.TrimSuffix(text, "d")); err == nil && strings.HasSuffix(text, "d") {
+		return time.Now().AddDate(0, 0, -days), nil
+	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return at, fmt.Errorf("%q is neither a time such as 2026-01-31T12:00:00Z nor a duration such as 2h", text)
+		return at, fmt.Errorf("%q is neither a time such as 2026-01-31T12:00:00Z nor a duration such as 2h or 7d", text)
 	}
 	return at, nil
 }
@@ -93,6 +98,7 @@ type record struct {
 	ID           string
 	OccurredAt   time.Time `json:"occurred_at"`
 	Code         string
+	Disposition  string
 	Operation    string
 	Table        string
 	Key          string
@@ -112,11 +118,11 @@ type history struct {
 	OccurredAt                   time.Time `json:"occurred_at"`
 }
 
-const refusalHeads = "TIME\tCODE\tKEY\tTOKEN\tMARK\tCLIENT\tWHAT\tID\t"
+const refusalHeads = "TIME\tDISPOSITION\tCODE\tKEY\tTOKEN\tMARK\tCLIENT\tWHAT\tID\t"
 
 func (r record) row() string {
 	return strings.Join([]string{
-		r.OccurredAt.Local().Format("2006-01-02 15:04:05.000"), r.Code, plain(r.Key), r.Token, or(r.Mark, "-"),
+		r.OccurredAt.Local().Format("2006-01-02 15:04:05.000"), r.Disposition, r.Code, or(plain(r.Key), "-"), or(r.Token, "-"), or(r.Mark, "-"),
 		or(plain(r.Client), "-"), strings.TrimSpace(r.Operation + " " + plain(r.Table)), r.ID,
 	}, "\t") + "\t"
 }
@@ -225,23 +231,29 @@ func newAuditShow() *cobra.Command {
 
 // tell prints the key's history with the refusal in its place.
 func (r record) tell(out io.Writer) error {
-	fmt.Fprintf(out, "%s of %s under %s, token %s\n", r.Code, strings.TrimSpace(r.Operation+" "+plain(r.Table)), plain(r.Key), r.Token)
+	fmt.Fprintf(out, "%s of %s under %s, token %s\n", r.Code, strings.TrimSpace(r.Operation+" "+plain(r.Table)), or(plain(r.Key), "no lock key"), or(r.Token, "none"))
+	if r.Disposition == "admitted" {
+		fmt.Fprintln(out, "let through in observe mode: the write is there")
+	}
 	fmt.Fprintf(out, "client %s, principal %s, from %s, request %s, gateway %s\n\n",
 		or(plain(r.Client), "unknown"), plain(r.Principal), r.Remote, plain(r.RequestID), plain(r.Instance))
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	line := func(at time.Time, text, token, client string) {
 		fmt.Fprintf(table, "%s\t%s\ttoken %s\t%s\t\n", at.Local().Format("2006-01-02 15:04:05.000"), text, token, plain(client))
 	}
-	told := false
+	told, happened := false, "REFUSED"
+	if r.Disposition == "admitted" {
+		happened = "ADMITTED"
+	}
 	for _, h := range r.History {
 		if !told && h.OccurredAt.After(r.OccurredAt) {
-			line(r.OccurredAt, "REFUSED", r.Token, r.Client)
+			line(r.OccurredAt, happened, or(r.Token, "none"), r.Client)
 			told = true
 		}
 		line(h.OccurredAt, strings.TrimSpace(h.Event+" "+plain(h.Reason)), h.Token, h.Client)
 	}
 	if !told {
-		line(r.OccurredAt, "REFUSED", r.Token, r.Client)
+		line(r.OccurredAt, happened, or(r.Token, "none"), r.Client)
 	}
 	return table.Flush()
 }

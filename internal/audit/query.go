@@ -15,14 +15,15 @@ import (
 
 // Filter narrows List. Zero values don't narrow.
 type Filter struct {
-	Key       lease.Key
-	Code      string
-	Table     string
-	Principal string
-	Since     time.Time
-	Until     time.Time
-	Before    Place // only records before it: the page after
-	After     Place // only records after it, oldest first
+	Disposition Disposition
+	Key         lease.Key
+	Code        string
+	Table       string
+	Principal   string
+	Since       time.Time
+	Until       time.Time
+	Before      Place // only records before it: the page after
+	After       Place // only records after it, oldest first
 }
 
 // Place returns where the record stands.
@@ -55,6 +56,9 @@ func (r *Reader) List(ctx context.Context, f Filter, limit int) ([]Record, error
 	narrow := func(condition string, value any) {
 		args = append(args, value)
 		query += fmt.Sprintf("\n   AND "+condition, len(args))
+	}
+	if f.Disposition != "" {
+		narrow("disposition = $%d", string(f.Disposition))
 	}
 	if f.Key != "" {
 		narrow("lock_key = $%d", f.Key)

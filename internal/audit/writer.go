@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/fencegate/fencegate/internal/lease"
 	"github.com/fencegate/fencegate/internal/pooled"
 )
 
@@ -176,6 +177,17 @@ func (w *Writer) insert(group []pending) ([]int64, error) {
 	return pgx.CollectRows(rows, pgx.RowTo[int64])
 }
 
+// Instance is what the writer records as.
+func (w *Writer) Instance() string { return w.instance }
+
+// digestOf is "" for a write that named no holder.
+func digestOf(h lease.Holder) string {
+	if h == "" {
+		return ""
+	}
+	return h.Digest()
+}
+
 func (w *Writer) columns(group []pending) []any {
 	text := func(get func(Record) string) []string {
 		column := make([]string, len(group))
@@ -199,7 +211,7 @@ func (w *Writer) columns(group []pending) []any {
 		text(func(r Record) string { return string(r.Claim.Key) }),
 		number(func(r Record) int64 { return int64(r.Claim.Token) }),
 		number(func(r Record) int64 { return int64(r.Mark) }),
-		text(func(r Record) string { return r.Claim.Holder.Digest() }),
+		text(func(r Record) string { return digestOf(r.Claim.Holder) }),
 		text(func(r Record) string { return r.Origin.Principal }),
 		text(func(r Record) string { return r.Origin.RequestID }),
 		text(func(r Record) string { return r.Origin.RemoteAddress }),

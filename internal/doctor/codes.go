@@ -65,6 +65,7 @@ func Rules() []Rule {
 		{"refusals_overdue", Warning, schemaGroup, "Old records are not dropped, and fill the disk."},
 
 		{"serve_refuses", Danger, tablesGroup, "The gateway does not start; rows with two different locks would be guarded by neither."},
+		{"observed", Warning, tablesGroup, "It is observed, not protected: a late worker's write is applied, and recorded."},
 		{"rows_without_key", Warning, tablesGroup, "No lock key covers such a row, so nobody can change it through the gateway."},
 		{"template_nullable", Note, tablesGroup, "No lock key covers a row with NULL there, so nobody can change it through the gateway."},
 		{"template_unindexed", Warning, tablesGroup, "Every write reads the whole table while it holds the lock's mark, and all others of the key wait."},

@@ -29,6 +29,7 @@ func (v *visit) examineConfig() {
 			"admin_listen: 127.0.0.1:9090, or an address that only the operators' network reaches")
 	}
 	v.examineLeases(c.Leases)
+	v.examineModes()
 	if keep := c.Limits.KeepIdempotencyKeys; keep < shortIdempotency {
 		v.find("idempotency_keys_short", "limits.keep_idempotency_keys", "answers are kept for "+keep.String(),
 			"limits.keep_idempotency_keys: 24h, or longer than any client goes on repeating a request")

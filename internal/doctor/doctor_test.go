@@ -94,6 +94,7 @@ func faults() map[string]fault {
 		"ATrigger":                       {code: "triggers", sql: `CREATE FUNCTION shop.t() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'; CREATE TRIGGER sees BEFORE INSERT ON shop.orders FOR EACH ROW EXECUTE FUNCTION shop.t()`, found: "sees (shop.t)"},
 		"RowLevelSecurity":               {code: "row_security", sql: `ALTER TABLE shop.orders ENABLE ROW LEVEL SECURITY`, found: "shop.orders"},
 		"NoPrimaryKey":                   {code: "no_primary_key", sql: `CREATE TABLE shop.loose (id int NOT NULL); GRANT ALL ON shop.loose TO @gateway`, config: tables("{name: shop.loose, lock: 'loose:{id}'}"), found: "shop.loose"},
+		"ATableInObserveMode":            {code: "observed", sql: `CREATE TABLE shop.loose (id int PRIMARY KEY); GRANT ALL ON shop.loose TO @gateway`, config: tables("{name: shop.loose, lock: 'loose:{id}', mode: observe}"), found: "shop.loose"},
 		"AnOpenAdminListener":            {code: "admin_exposed", also: "listener_plaintext", config: "admin_listen: 0.0.0.0:9090\n", found: "0.0.0.0:9090"},
 		"AListenerInTheClear":            {code: "listener_plaintext", also: "admin_exposed", config: "admin_listen: ':9090'\n", found: "without TLS"},
 		"FenceOnly":                      {code: "fence_only", config: "leases: {lock_service_down: fence_only}\n", found: "fence_only"},

@@ -102,7 +102,7 @@ func (s *Server) logAccess(next http.Handler) http.Handler {
 			s.Log.Info("request", "method", r.Method, "path", r.URL.Path, "status", watched.Status(),
 				"bytes", watched.BytesWritten(), "ms", float64(took.Microseconds())/1000,
 				"request_id", requestID(r), "remote", remoteAddress(r),
-				"refused", watched.Header().Get(refusedHeader))
+				"refused", watched.Header().Get(refusedHeader), "observed", watched.Header().Get(observedHeader))
 			s.observe(r, watched.Status(), took)
 		}()
 		next.ServeHTTP(watched, r)

@@ -105,10 +105,10 @@ func write(w http.ResponseWriter, text string) error {
 }
 
 func decodeStream(r *http.Request, params api.StreamRefusalsParams) (f audit.Filter, from audit.Place, err error) {
-	if err := checkQuery(r, "key", "code", "table", "principal"); err != nil {
+	if err := checkQuery(r, "disposition", "key", "code", "table", "principal"); err != nil {
 		return f, from, err
 	}
-	f, err = refusalFilter(api.ListRefusalsParams{Key: params.Key, Code: params.Code, Table: params.Table, Principal: params.Principal})
+	f, err = refusalFilter(api.ListRefusalsParams{Disposition: params.Disposition, Key: params.Key, Code: params.Code, Table: params.Table, Principal: params.Principal})
 	if err == nil && params.LastEventID != nil {
 		from, err = parsePlace("Last-Event-ID", *params.LastEventID)
 	}
