@@ -20,7 +20,7 @@ import (
 // seldom knows whom to tell. What can't be taken over leaves the old in place.
 type certificates struct {
 	log *slog.Logger
-	now atomic.Pointer[identity]
+	now atomic.Pointer[keyPair]
 
 	mu     sync.Mutex
 	looked time.Time   // guarded by mu
@@ -30,8 +30,8 @@ type certificates struct {
 // lookEvery is how often handshakes look whether the files have changed.
 const lookEvery = time.Second
 
-// identity is a certificate, as its files were when they were read.
-type identity struct {
+// keyPair is a certificate and its key, as its files were when they were read.
+type keyPair struct {
 	section string // of the configuration
 	files   config.TLS
 	read    []fileState
@@ -46,12 +46,12 @@ type fileState struct {
 	size     int64
 }
 
-// loadIdentity reads the files of a section; nil: there are none.
-func loadIdentity(section string, files config.TLS) (*identity, error) {
+// loadKeyPair reads the files of a section; nil: there are none.
+func loadKeyPair(section string, files config.TLS) (*keyPair, error) {
 	if !files.On() {
 		return nil, nil
 	}
-	i := &identity{section: section, files: files, read: statesOf(files)}
+	i := &keyPair{section: section, files: files, read: statesOf(files)}
 	pair, err := tls.LoadX509KeyPair(files.CertFile, files.KeyFile)
 	if err != nil {
 		return nil, fmt.Errorf("%s: reading cert_file and key_file: %w", section, err)
@@ -102,7 +102,7 @@ func statesOf(files config.TLS) (all []fileState) {
 
 // openCertificates returns nil for a listener without TLS.
 func openCertificates(section string, files config.TLS, log *slog.Logger) (*certificates, error) {
-	i, err := loadIdentity(section, files)
+	i, err := loadKeyPair(section, files)
 	if i == nil || err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func openCertificates(section string, files config.TLS, log *slog.Logger) (*cert
 }
 
 // adopt shows i from the next handshake on. Without TLS there is none.
-func (c *certificates) adopt(i *identity) {
+func (c *certificates) adopt(i *keyPair) {
 	if c == nil || i == nil {
 		return
 	}
@@ -144,7 +144,7 @@ func (c *certificates) look() {
 	if slices.Equal(found, known.read) || slices.Equal(found, c.failed) {
 		return
 	}
-	next, err := loadIdentity(known.section, known.files)
+	next, err := loadKeyPair(known.section, known.files)
 	if err != nil {
 		c.failed = found
 		c.log.Error("a changed certificate could not be read; the old one stays", "error", err)
@@ -155,14 +155,14 @@ func (c *certificates) look() {
 	c.log.Info("a changed certificate was read", "section", known.section, "ends", next.ends)
 }
 
-// identities are those of both listeners.
-type identities struct{ public, admin *identity }
+// keyPairs are those of both listeners.
+type keyPairs struct{ public, admin *keyPair }
 
-// loadIdentities reads the files of both listeners.
-func loadIdentities(cfg *config.Config) (all identities, err error) {
-	public, fault := loadIdentity("tls", cfg.TLS)
-	admin, otherFault := loadIdentity("admin_tls", cfg.AdminTLS)
-	return identities{public, admin}, errors.Join(fault, otherFault)
+// loadKeyPairs reads the files of both listeners.
+func loadKeyPairs(cfg *config.Config) (all keyPairs, err error) {
+	public, fault := loadKeyPair("tls", cfg.TLS)
+	admin, otherFault := loadKeyPair("admin_tls", cfg.AdminTLS)
+	return keyPairs{public, admin}, errors.Join(fault, otherFault)
 }
 
 // ends returns when each certificate that is shown ends, by its listener.

@@ -29,7 +29,7 @@ func newCheck() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if _, err := loadIdentities(cfg); err != nil {
+			if _, err := loadKeyPairs(cfg); err != nil {
 				return err
 			}
 			if dump {

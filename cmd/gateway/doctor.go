@@ -84,7 +84,7 @@ func examine(ctx context.Context, cfg *config.Config) (*doctor.Report, error) {
 // shownCertificates are those of the listeners that have one.
 func shownCertificates(cfg *config.Config) (all []doctor.Certificate) {
 	for section, files := range map[string]config.TLS{"tls": cfg.TLS, "admin_tls": cfg.AdminTLS} {
-		if i, err := loadIdentity(section, files); err != nil {
+		if i, err := loadKeyPair(section, files); err != nil {
 			all = append(all, doctor.Certificate{Section: section, Fault: err})
 		} else if i != nil {
 			all = append(all, doctor.Certificate{Section: section, Ends: i.ends})

@@ -22,6 +22,7 @@ type generation struct {
 	tables *catalog.Catalog
 	gate   *gate.Gate
 	server *proxy.Server
+	end    context.CancelFunc // of what it does by itself: it reads remote keys
 }
 
 // ServeHTTP lets the generation of now serve the request.
@@ -36,9 +37,14 @@ func (h *house) tables() *catalog.Catalog { return h.now.Load().tables }
 
 // grow builds the generation of cfg, which is to take over from the one before; nil:
 // it is the first. Nothing that serves is touched.
-func (h *house) grow(ctx context.Context, cfg *config.Config, before *generation) (*generation, error) {
-	next := &generation{config: cfg}
-	var err error
+func (h *house) grow(ctx context.Context, cfg *config.Config, before *generation) (_ *generation, err error) {
+	living, end := context.WithCancel(context.WithoutCancel(ctx))
+	next := &generation{config: cfg, end: end}
+	defer func() {
+		if err != nil {
+			end()
+		}
+	}()
 	if next.tables, err = h.openTables(ctx, cfg, before); err != nil {
 		return nil, fmt.Errorf("reading the protected tables, statements and functions: %w", err)
 	}
@@ -52,7 +58,11 @@ func (h *house) grow(ctx context.Context, cfg *config.Config, before *generation
 	if next.gate, err = newGate(h.gateConfig(cfg, next.tables)); err != nil {
 		return nil, err
 	}
-	next.server, err = newServer(h.proxyConfig(cfg, next))
+	who, err := openIdentity(living, cfg, next.tables.Snapshot(), h.log)
+	if err != nil {
+		return nil, err
+	}
+	next.server, err = newServer(h.proxyConfig(cfg, next, who))
 	return next, err
 }
 
@@ -84,14 +94,15 @@ func (h *house) gateConfig(cfg *config.Config, tables *catalog.Catalog) gate.Con
 	}
 }
 
-func (h *house) proxyConfig(cfg *config.Config, g *generation) proxy.Config {
+func (h *house) proxyConfig(cfg *config.Config, g *generation, who authenticator) proxy.Config {
 	return proxy.Config{
-		Observe: h.observe,
-		Gate:    g.gate, Catalog: g.tables,
+		Authenticate: who,
+		Observe:      h.observe,
+		Gate:         g.gate, Catalog: g.tables,
 		Contract: fencegate.Contract, Log: h.log, LoopbackOnly: cfg.Auth == config.AuthNone,
 		Limits: proxy.Limits{
 			BodyBytes: int64(cfg.Limits.MaxBodyBytes), AnswerBytes: int64(cfg.Limits.MaxAnswerBytes), Rows: cfg.Limits.MaxRows, Filters: cfg.Limits.MaxFilters,
-			InFlight: cfg.Limits.MaxInFlight, Waiting: max(1, cfg.Limits.MaxConnections/2), Request: cfg.Limits.RequestTimeout,
+			InFlight: cfg.Limits.MaxInFlight, PerOne: perPrincipal(cfg), Waiting: max(1, cfg.Limits.MaxConnections/2), Request: cfg.Limits.RequestTimeout,
 		},
 	}
 }

@@ -259,6 +259,9 @@ func (h *house) readyURL() string {
 
 func (h *house) close() {
 	signal.Stop(h.hangUps)
+	if g := h.now.Load(); g != nil {
+		g.end()
+	}
 	for _, l := range []*listener{h.public, h.admin} {
 		if l != nil {
 			l.Close()

@@ -53,6 +53,13 @@ func (r reach) call(ctx context.Context, method, path string, header http.Header
 	}
 	maps.Copy(req.Header, header)
 	req.Header.Set("Content-Type", "application/json")
+	key, err := credential(ctx)
+	if err != nil {
+		return nil, &exitError{exitUsage, err}
+	}
+	if key != "" {
+		req.Header.Set("Authorization", "Bearer "+key)
+	}
 	resp, err := r.do(req)
 	if err != nil {
 		return nil, err

@@ -67,7 +67,7 @@ func (r reach) sdk(name string) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return client.New(client.Config{URL: r.url, TLS: secured, Client: name, Patience: callPatience})
+	return client.New(client.Config{URL: r.url, TLS: secured, Credential: bearer(), Client: name, Patience: callPatience})
 }
 
 // do sends one request, whose URL is a path so far. Its connection is not kept: a

@@ -40,6 +40,7 @@ func (h *house) reload(ctx context.Context) {
 		return
 	}
 	h.adopt(next, shown)
+	before.end()
 	level := levelOf(next.config.Log)
 	h.file.level.Set(min(level, h.file.level.Level())) // until it is told
 	h.log.Info("the configuration was read anew", "changed", next.config.Changes(before.config))
@@ -47,14 +48,14 @@ func (h *house) reload(ctx context.Context) {
 }
 
 // prepare reads and checks all that the file wants, and changes nothing.
-func (h *house) prepare(ctx context.Context, before *generation) (next *generation, shown identities, err error) {
+func (h *house) prepare(ctx context.Context, before *generation) (next *generation, shown keyPairs, err error) {
 	ctx, cancel := context.WithTimeout(ctx, reloadTime)
 	defer cancel()
 	cfg, err := h.file.read()
 	if err != nil {
 		return nil, shown, err
 	}
-	if shown, err = loadIdentities(cfg); err != nil {
+	if shown, err = loadKeyPairs(cfg); err != nil {
 		return nil, shown, err
 	}
 	if err := checkSecrets(ctx, before.config, cfg); err != nil {
@@ -83,7 +84,7 @@ func checkSecrets(ctx context.Context, before, cfg *config.Config) error {
 
 // adopt makes next what is served from now on. Requests that are under way end
 // as they began.
-func (h *house) adopt(next *generation, shown identities) {
+func (h *house) adopt(next *generation, shown keyPairs) {
 	cfg := next.config
 	h.settings.now.Store(cfg)
 	h.audit.KeepFor(cfg.Audit.KeepRefusals)

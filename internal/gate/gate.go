@@ -61,18 +61,21 @@ type Config struct {
 type Gate struct {
 	Config
 	turns    *turns
+	writers  *fair
+	readers  *fair
 	attempts *attempts
 	waiting  *waiting
 }
 
-// Next returns the gate of cfg that is to take over from g. They share who waits,
-// whose turn it is, and which attempts are under way.
+// Next returns the gate of cfg, on the same pools, that is to take over from g. They
+// share who waits, whose turn it is, and which attempts are under way.
 func (g *Gate) Next(cfg Config) (*Gate, error) {
 	next, err := New(cfg)
 	if err != nil {
 		return nil, err
 	}
 	next.turns, next.attempts, next.waiting = g.turns, g.attempts, g.waiting
+	next.writers, next.readers = g.writers, g.readers
 	return next, nil
 }
 
@@ -87,5 +90,6 @@ func New(cfg Config) (*Gate, error) {
 		}
 	}
 	return &Gate{Config: cfg, turns: &turns{keys: map[lease.Key]*line{}},
+		writers: newFair(int(cfg.Writes.Config().MaxConns)), readers: newFair(int(cfg.Reads.Config().MaxConns)),
 		attempts: &attempts{running: map[answerKey][]*underWay{}}, waiting: newWaiting()}, nil
 }

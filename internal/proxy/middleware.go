@@ -17,6 +17,8 @@ import (
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
+
+	"github.com/fencegate/fencegate/internal/auth"
 )
 
 type contextKey int
@@ -132,15 +134,20 @@ func (s *Server) recoverPanic(next http.Handler) http.Handler {
 func (s *Server) limit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = gather(http.MaxBytesReader(w, r.Body, s.Limits.BodyBytes))
-		slots, most := &s.busy.writes, s.Limits.InFlight
+		slots, most, kind := &s.busy.writes, s.Limits.InFlight, writing
 		if r.Method == http.MethodGet || r.Method == http.MethodHead {
-			slots, most = &s.busy.reads, s.Limits.mostReads()
+			slots, most, kind = &s.busy.reads, s.Limits.mostReads(), reading
 		}
+		here := &stay{leave: slots.leave, tries: s.tries, whole: r.Context(), shares: s.shares, of: principal(r), kind: kind}
+		if !s.shares.enter(here.of, kind) {
+			s.fail(w, r, errShareTaken)
+			return
+		}
+		defer func() { s.shares.leave(here.of, here.kind) }()
 		if !slots.take(most) {
 			s.fail(w, r, errTooManyInFlight)
 			return
 		}
-		here := &stay{leave: slots.leave, tries: s.tries, whole: r.Context()}
 		defer func() { here.leave() }()
 		ctx, cancel := context.WithTimeout(r.Context(), s.Limits.Request)
 		defer cancel()
@@ -155,13 +162,19 @@ type stay struct {
 	leave func()          // gives its slot back
 	tries chan struct{}   // where it has one after a pause
 	whole context.Context // ends with the caller's connection
+
+	shares *shares
+	of     auth.Principal
+	kind   kind
 }
 
 // pause gives the slot up until the function it returns is called, which waits
 // for one of a few that are not the newcomers'.
 func (s *stay) pause() (resume func()) {
 	s.leave()
+	s.shares.leave(s.of, s.kind)
 	return func() {
+		s.shares.back(s.of, s.kind)
 		s.tries <- struct{}{}
 		s.leave = func() { <-s.tries }
 	}
