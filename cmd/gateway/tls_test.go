@@ -240,3 +240,24 @@ func TestDoctorLooksAtCertificates(t *testing.T) {
 		}
 	}
 }
+
+func TestACertificateNamesItsPrincipal(t *testing.T) {
+	t.Parallel()
+	ours, others := newAuthority(t), newAuthority(t)
+	server, worker, stranger := ours.issued(t, 2), ours.issued(t, 3), others.issued(t, 4)
+	g := testenv.StartGateway(t, testenv.GatewayOptions{
+		Config: section("tls", server, ", client_ca_file: '"+ours.file+"', client_auth: verify_if_given"),
+		Auth: "auth: required\nidentity: {client_certificate: common_name}\n" +
+			"roles: [{name: r, tables: [{table: shop.inventory}], locks: ['*']}]\n" +
+			"principals: [{name: p, roles: [r], certificate: worker}]\n"})
+	url := https(g.URL) + "/rest/inventory"
+	if resp, err := ask(t, url, &tls.Config{RootCAs: ours.pool(), Certificates: worker.load(t)}); err != nil || resp.StatusCode != http.StatusOK {
+		t.Errorf("the worker: %+v, %v", resp, err)
+	}
+	if resp, err := ask(t, url, &tls.Config{RootCAs: ours.pool()}); err != nil || resp.StatusCode != http.StatusUnauthorized {
+		t.Errorf("nobody: %+v, %v", resp, err)
+	}
+	if resp, err := ask(t, url, &tls.Config{RootCAs: ours.pool(), Certificates: stranger.load(t)}); err == nil {
+		t.Errorf("a worker of the same name, of another authority: %d", resp.StatusCode)
+	}
+}
