@@ -23,7 +23,7 @@ type authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-func newKey(t *testing.T) *ecdsa.PrivateKey {
+func newSigningKey(t *testing.T) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -34,7 +34,7 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 
 func newAuthority(t *testing.T) *authority {
 	t.Helper()
-	a := &authority{file: filepath.Join(t.TempDir(), "ca.pem"), key: newKey(t)}
+	a := &authority{file: filepath.Join(t.TempDir(), "ca.pem"), key: newSigningKey(t)}
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: t.Name()}, IsCA: true,
 		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign, NotAfter: time.Now().AddDate(1, 0, 0)}
 	raw, err := x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key)
@@ -67,7 +67,7 @@ func newPair(t *testing.T) pair {
 // issue writes a certificate of localhost, good for clients too, into the files.
 func (a *authority) issue(t *testing.T, into pair, serial int64, lasts time.Duration) {
 	t.Helper()
-	key := newKey(t)
+	key := newSigningKey(t)
 	raw, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
 		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "worker"}, NotAfter: time.Now().Add(lasts),
 		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},

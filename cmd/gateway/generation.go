@@ -23,7 +23,7 @@ type generation struct {
 	gate   *gate.Gate
 	who    *authenticator
 	server *proxy.Server
-	retire func() // ends what it does by itself, once another has taken over
+	end    func() // of what it does by itself: it reads remote keys
 }
 
 // ServeHTTP lets the generation of now serve the request.
@@ -38,9 +38,14 @@ func (h *house) tables() *catalog.Catalog { return h.now.Load().tables }
 
 // grow builds the generation of cfg, which is to take over from the one before; nil:
 // it is the first. Nothing that serves is touched.
-func (h *house) grow(ctx context.Context, cfg *config.Config, before *generation) (*generation, error) {
-	next := &generation{config: cfg}
-	var err error
+func (h *house) grow(ctx context.Context, cfg *config.Config, before *generation) (_ *generation, err error) {
+	living, end := context.WithCancel(context.WithoutCancel(ctx))
+	next := &generation{config: cfg, end: end}
+	defer func() {
+		if err != nil {
+			end()
+		}
+	}()
 	if next.tables, err = h.openTables(ctx, cfg, before); err != nil {
 		return nil, fmt.Errorf("reading the protected tables, statements and functions: %w", err)
 	}
@@ -54,14 +59,7 @@ func (h *house) grow(ctx context.Context, cfg *config.Config, before *generation
 	if next.gate, err = newGate(h.gateConfig(cfg, next.tables)); err != nil {
 		return nil, err
 	}
-	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer func() {
-		if err != nil {
-			stop()
-		}
-	}()
-	next.retire = stop
-	next.who, err = openIdentity(watching, cfg, next.tables.Snapshot(), h.log)
+	next.who, err = openIdentity(living, cfg, next.tables.Snapshot(), h.log)
 	if err != nil {
 		return nil, err
 	}

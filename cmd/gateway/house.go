@@ -172,7 +172,7 @@ func (h *house) run(asked context.Context) error {
 	if err := h.locks.ask(ctx); err != nil {
 		h.log.Warn("the lock service can't be reached yet: writes and leases are answered with 503 until it can", "error", err)
 	}
-	if names := h.tables.Snapshot().Observed(); len(names) > 0 {
+	if names := h.tables().Snapshot().Observed(); len(names) > 0 {
 		h.log.Warn("in observe mode: what would be refused for its lock is applied and recorded", "observed", names)
 	}
 	h.log.Info("serving", "address", h.public.Addr().String(), "admin", h.adminAddress(), "version", buildVersion())
@@ -262,6 +262,9 @@ func (h *house) readyURL() string {
 
 func (h *house) close() {
 	signal.Stop(h.hangUps)
+	if g := h.now.Load(); g != nil {
+		g.end()
+	}
 	for _, l := range []*listener{h.public, h.admin} {
 		if l != nil {
 			l.Close()

@@ -56,8 +56,8 @@ func TestAPIKeysAreChangedWithoutARestart(t *testing.T) {
 
 func TestAClientCertificateIsAPrincipal(t *testing.T) {
 	t.Parallel()
-	ours := newAuthority(t)
-	server, worker := ours.issued(t, 2), ours.issued(t, 3)
+	ours, others := newAuthority(t), newAuthority(t)
+	server, worker, stranger := ours.issued(t, 2), ours.issued(t, 3), others.issued(t, 4)
 	key, kept := identity.NewKey(time.Time{})
 	g := testenv.StartGateway(t, testenv.GatewayOptions{
 		Auth: "auth: required\nidentity: {client_certificate: common_name}\n" +
@@ -84,6 +84,9 @@ func TestAClientCertificateIsAPrincipal(t *testing.T) {
 		return resp.StatusCode
 	}
 	with, without := &tls.Config{RootCAs: ours.pool(), Certificates: worker.load(t)}, &tls.Config{RootCAs: ours.pool()}
+	if resp, err := ask(t, https(g.URL)+"/v1/marks", &tls.Config{RootCAs: ours.pool(), Certificates: stranger.load(t)}); err == nil {
+		t.Errorf("a worker of the same name, of another authority: %d", resp.StatusCode)
+	}
 	for _, c := range []struct {
 		what string
 		tls  *tls.Config

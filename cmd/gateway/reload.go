@@ -40,6 +40,7 @@ func (h *house) reload(ctx context.Context) {
 		return
 	}
 	h.adopt(next, shown)
+	before.end()
 	level := levelOf(next.config.Log)
 	h.file.level.Set(min(level, h.file.level.Level())) // until it is told
 	h.log.Info("the configuration was read anew", "changed", next.config.Changes(before.config))
@@ -92,6 +93,6 @@ func (h *house) adopt(next *generation, shown bothCertificates) {
 	if h.admin != nil {
 		h.admin.certificates.adopt(shown.admin)
 	}
-	h.now.Swap(next).retire()
+	h.now.Store(next)
 	h.pools.reset() // their sessions have the settings of before
 }

@@ -48,9 +48,6 @@ func (c *Config) checkIdentity(r *report) {
 	if c.Identity.ClientCertificate != "" && !slices.Contains(certificateParts(), c.Identity.ClientCertificate) {
 		r.reject("identity.client_certificate", "is %q; allowed are common_name, dns_name, uri", c.Identity.ClientCertificate)
 	}
-	if _, written := r.places["tls.client_ca_file"]; c.Identity.ClientCertificate != "" && !written {
-		r.reject("identity.client_certificate", "means nothing without tls.client_ca_file: no certificate is asked for")
-	}
 	keys := slices.ContainsFunc(c.Principals, func(p Principal) bool { return len(p.APIKeys) > 0 })
 	if !keys && !c.Identity.JWT.Taken() && c.Identity.ClientCertificate == "" {
 		r.reject("auth", "is %s, and nobody could come: give a principal an API key, or set identity.jwt or identity.client_certificate", AuthRequired)

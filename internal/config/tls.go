@@ -42,6 +42,9 @@ func (c *Config) fillTLS() {
 func (c *Config) checkTLS(r *report) {
 	c.TLS.check("tls", r)
 	c.AdminTLS.check("admin_tls", r)
+	if slices.Contains(certificateParts(), c.Identity.ClientCertificate) && c.TLS.ClientCAFile == "" {
+		r.reject("identity.client_certificate", "needs tls.client_ca_file, whose authorities vouch for certificates")
+	}
 	if c.AdminTLS.On() && c.Admin == AdminOff {
 		r.reject("admin_tls", "encrypts what admin_listen does not open; leave it out")
 	}

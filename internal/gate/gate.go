@@ -67,14 +67,15 @@ type Gate struct {
 	waiting  *waiting
 }
 
-// Next returns the gate of cfg that is to take over from g. They share who waits,
-// whose turn it is, and which attempts are under way.
+// Next returns the gate of cfg, on the same pools, that is to take over from g. They
+// share who waits, whose turn it is, and which attempts are under way.
 func (g *Gate) Next(cfg Config) (*Gate, error) {
 	next, err := New(cfg)
 	if err != nil {
 		return nil, err
 	}
 	next.turns, next.attempts, next.waiting = g.turns, g.attempts, g.waiting
+	next.writers, next.readers = g.writers, g.readers
 	return next, nil
 }
 
