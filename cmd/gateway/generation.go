@@ -102,7 +102,7 @@ func (h *house) proxyConfig(cfg *config.Config, g *generation) proxy.Config {
 	return proxy.Config{
 		Authenticate: g.who.principal, Observe: h.observe,
 		Gate: g.gate, Catalog: g.tables,
-		Contract: fencegate.Contract, Log: h.log, LoopbackOnly: cfg.Auth == config.AuthNone,
+		Contract: fencegate.Contract, Log: h.log, LoopbackOnly: cfg.Auth == config.AuthNone, TrustedProxies: cfg.Proxies(),
 		Limits: proxy.Limits{
 			BodyBytes: int64(cfg.Limits.MaxBodyBytes), AnswerBytes: int64(cfg.Limits.MaxAnswerBytes), Rows: cfg.Limits.MaxRows, Filters: cfg.Limits.MaxFilters,
 			InFlight: cfg.Limits.MaxInFlight, PerOne: perPrincipal(cfg), Waiting: max(1, cfg.Limits.MaxConnections/2), Request: cfg.Limits.RequestTimeout,

@@ -32,6 +32,10 @@ type Config struct {
 	TLS TLS `yaml:"tls,omitempty"`
 	// AdminTLS encrypts Admin. The zero value doesn't.
 	AdminTLS TLS `yaml:"admin_tls,omitempty"`
+	// TrustedProxies are the addresses, or networks such as 10.0.0.0/8, of what stands
+	// in front of the gateway and tells in X-Forwarded-For whom it heard from. Default
+	// none: the header counts for nothing.
+	TrustedProxies []string `yaml:"trusted_proxies,omitempty,flow"`
 	// Auth says how callers are authenticated. No default, so that nobody runs
 	// an open gateway unknowingly.
 	Auth string `yaml:"auth"`

@@ -79,16 +79,8 @@ func (s *Server) identify(next http.Handler) http.Handler {
 		w.Header().Set("Request-Id", id)
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitKey, &visit{id: id})))
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitKey, &visit{id: id, remote: s.remoteOf(r)})))
 	})
-}
-
-func remoteAddress(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr // a unix socket has no port
-	}
-	return host
 }
 
 // logAccess writes one line for each request, without its query or body: both

@@ -30,6 +30,7 @@ const Several = "several"
 // visit is what a request has from its first to its last step.
 type visit struct {
 	id        string
+	remote    string
 	principal auth.Principal
 	Outcome
 }
