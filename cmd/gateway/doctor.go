@@ -95,7 +95,7 @@ func plainConnection(cfg *config.Config) (*pgx.ConnConfig, error) {
 }
 
 func askLocks(ctx context.Context, cfg *config.Config) error {
-	locks, err := openLockService(cfg, nil)
+	locks, err := openLockService(cfg, nil, nil)
 	if err != nil {
 		return err
 	}

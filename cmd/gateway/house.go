@@ -36,8 +36,11 @@ import (
 //	        ├─ lockService.run
 //	        └─ notified ◄─── NOTIFY ─── PostgreSQL
 //
-// On the way down: unready, stop accepting, finish what is in flight, then the
-// audit writer, then the connections.
+// Where traces are on, they are told by hooks at the listener, the gate, the lock
+// service and the pools.
+//
+// On the way down: unready, stop accepting, finish what is in flight, send the
+// traces, then the audit writer, then the connections.
 type house struct {
 	log      *slog.Logger
 	grace    time.Duration
@@ -49,6 +52,7 @@ type house struct {
 	notified *notified // nil: off
 	probes   *admin.Handler
 	metrics  *telemetry.Metrics // nil: nobody could read them
+	traces   *telemetry.Traces  // nil: off
 	public   *listener
 	admin    *listener // nil: off
 }
@@ -74,10 +78,14 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger) (_ *house,
 			h.close()
 		}
 	}()
-	if h.pools, err = openPools(ctx, cfg); err != nil {
+	if h.traces, err = openTraces(ctx, cfg, log); err != nil {
+		return nil, fmt.Errorf("opening traces: %w", err)
+	}
+	h.log = tracedLog(log, h.traces)
+	if h.pools, err = openPools(ctx, cfg, h.traces); err != nil {
 		return nil, err
 	}
-	if h.locks, err = openLockService(cfg, h.pools); err != nil {
+	if h.locks, err = openLockService(cfg, h.pools, h.traces); err != nil {
 		return nil, err
 	}
 	handler, err := h.wire(ctx, cfg)
@@ -107,8 +115,8 @@ func (h *house) wire(ctx context.Context, cfg *config.Config) (_ http.Handler, e
 	}
 	observer, observe := h.observers(cfg)
 	h.gate, err = gate.New(gate.Config{
-		Observer: observer,
-		Writes:   h.pools.writes, Reads: h.pools.reads, Pooled: h.pools.pooled, Tables: h.tables,
+		Observer: observer, Enter: h.steps(),
+		Writes: h.pools.writes, Reads: h.pools.reads, Pooled: h.pools.pooled, Tables: h.tables,
 		Store: h.locks.store, Marks: fence.New(h.pools.single(h.pools.marks), h.pools.single(h.pools.moves)),
 		Audit: h.audit, Records: audit.NewReader(h.pools.single(h.pools.reads)),
 		Log:   h.log,
@@ -133,7 +141,7 @@ func (h *house) wire(ctx context.Context, cfg *config.Config) (_ http.Handler, e
 	if err != nil {
 		return nil, err
 	}
-	return server, h.watch(server)
+	return h.traced(server), h.watch(server)
 }
 
 func (h *house) listen(cfg *config.Config, handler http.Handler) (err error) {
@@ -237,6 +245,7 @@ func (h *house) shutDown(ctx context.Context) error {
 			l.server.Close()
 		}
 	}
+	h.sendTraces(bounded)
 	return nil
 }
 
@@ -270,6 +279,7 @@ func (h *house) close() {
 	if h.locks != nil {
 		h.locks.close()
 	}
+	h.sendTraces(context.Background()) // where it did not get as far as serving
 	if h.pools != nil {
 		h.pools.close()
 	}

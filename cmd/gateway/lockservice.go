@@ -16,6 +16,7 @@ import (
 	"github.com/fencegate/fencegate/internal/lockclient"
 	"github.com/fencegate/fencegate/internal/lockclient/etcdlock"
 	"github.com/fencegate/fencegate/internal/lockclient/pglock"
+	"github.com/fencegate/fencegate/internal/telemetry"
 )
 
 // lockService is the chosen backend. Only this file and redis.go name backends.
@@ -27,19 +28,19 @@ type lockService struct {
 
 // openLockService opens what leases.backend names. None of its servers need to be
 // there yet, but for an etcd to log in at.
-func openLockService(cfg *config.Config, pools *pools) (*lockService, error) {
+func openLockService(cfg *config.Config, pools *pools, traces *telemetry.Traces) (*lockService, error) {
 	switch cfg.Leases.Backend {
 	case config.BackendPostgres:
 		store := pglock.New(pools.single(pools.leases))
 		return &lockService{store: store, run: store.Run, close: func() {}}, nil
 	case config.BackendRedis:
-		return openRedis(cfg)
+		return openRedis(cfg, traces)
 	case config.BackendSentinel:
-		return openSentinel(cfg)
+		return openSentinel(cfg, traces)
 	case config.BackendCluster:
-		return openCluster(cfg)
+		return openCluster(cfg, traces)
 	case config.BackendRedlock:
-		return openRedlock(cfg)
+		return openRedlock(cfg, traces)
 	case config.BackendEtcd:
 		return openEtcd(cfg)
 	}
@@ -100,17 +101,17 @@ func addFiles(into *tls.Config, caFile, certFile, keyFile string) error {
 	if caFile != "" {
 		pem, err := os.ReadFile(caFile)
 		if err != nil {
-			return fmt.Errorf("reading the lock service's authorities: %w", err)
+			return fmt.Errorf("reading ca_file: %w", err)
 		}
 		into.RootCAs = x509.NewCertPool()
 		if !into.RootCAs.AppendCertsFromPEM(pem) {
-			return fmt.Errorf("reading the lock service's authorities: %s holds no certificate in PEM", caFile)
+			return fmt.Errorf("reading ca_file: %s holds no certificate in PEM", caFile)
 		}
 	}
 	if certFile != "" {
 		certificate, err := tls.LoadX509KeyPair(certFile, keyFile)
 		if err != nil {
-			return fmt.Errorf("reading the certificate for the lock service: %w", err)
+			return fmt.Errorf("reading cert_file and key_file: %w", err)
 		}
 		into.Certificates = []tls.Certificate{certificate}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/fencegate/fencegate/internal/config"
 	"github.com/fencegate/fencegate/internal/lockclient/redislock"
 	"github.com/fencegate/fencegate/internal/lockclient/redlock"
+	"github.com/fencegate/fencegate/internal/telemetry"
 )
 
 // redisRetries: every command here may be sent twice.
@@ -22,11 +23,12 @@ func redisConnections(cfg *config.Config) int {
 	return cfg.Limits.MaxInFlight * 3 / 2 // reads have slots of their own
 }
 
-func openRedis(cfg *config.Config) (*lockService, error) {
+func openRedis(cfg *config.Config, traces *telemetry.Traces) (*lockService, error) {
 	client, err := redisClient(cfg, cfg.Redis.URL)
 	if err != nil {
 		return nil, err
 	}
+	tracedRedis(client, client.Options().Addr, traces)
 	return &lockService{store: redislock.New(client, cfg.Redis.KeyPrefix), close: func() { client.Close() }}, nil
 }
 
@@ -54,7 +56,7 @@ func redisClient(cfg *config.Config, address config.Secret) (*redis.Client, erro
 	return client, nil
 }
 
-func openRedlock(cfg *config.Config) (*lockService, error) {
+func openRedlock(cfg *config.Config, traces *telemetry.Traces) (*lockService, error) {
 	nodes := redlock.Config{NodeTimeout: cfg.Redis.Timeout}
 	var clients []*redis.Client
 	closeAll := func() {
@@ -68,6 +70,7 @@ func openRedlock(cfg *config.Config) (*lockService, error) {
 			closeAll()
 			return nil, err
 		}
+		tracedRedis(client, client.Options().Addr, traces)
 		clients = append(clients, client)
 		nodes.Nodes = append(nodes.Nodes, redislock.New(client, cfg.Redis.KeyPrefix))
 	}
@@ -79,11 +82,12 @@ func openRedlock(cfg *config.Config) (*lockService, error) {
 	return &lockService{store: store, close: closeAll}, nil
 }
 
-func openSentinel(cfg *config.Config) (*lockService, error) {
+func openSentinel(cfg *config.Config, traces *telemetry.Traces) (*lockService, error) {
 	client, err := sentinelClient(cfg)
 	if err != nil {
 		return nil, err
 	}
+	tracedRedis(client, "", traces)
 	return &lockService{store: redislock.New(client, cfg.Redis.KeyPrefix), close: func() { client.Close() }}, nil
 }
 
@@ -106,11 +110,12 @@ func sentinelClient(cfg *config.Config) (*redis.Client, error) {
 	return client, nil
 }
 
-func openCluster(cfg *config.Config) (*lockService, error) {
+func openCluster(cfg *config.Config, traces *telemetry.Traces) (*lockService, error) {
 	client, err := clusterClient(cfg)
 	if err != nil {
 		return nil, err
 	}
+	tracedRedis(client, "", traces)
 	return &lockService{store: redislock.NewCluster(client, cfg.Redis.KeyPrefix), close: func() { client.Close() }}, nil
 }
 

@@ -14,6 +14,7 @@ func (c *Config) validate(r *report) {
 	c.checkAddresses(r)
 	c.checkURLs(r)
 	c.checkLockService(r)
+	c.checkTraces(r)
 	c.checkRanges(r)
 	c.checkOrder(r)
 	c.checkChoices(r)

@@ -34,6 +34,7 @@ func (g *Gate) checkAll(ctx context.Context, claims []lease.Claim) ([]Check, err
 	for i, claim := range claims {
 		keys[i] = claim.Key
 	}
+	ctx, end := g.enter(ctx, Step{Kind: Checking})
 	began := time.Now()
 	readings, unavailable := g.Store.Read(ctx, keys...)
 	took := time.Since(began)
@@ -52,7 +53,9 @@ func (g *Gate) checkAll(ctx context.Context, claims []lease.Claim) ([]Check, err
 		}
 	}
 	g.Observer.checked(took, checks, unavailable)
-	return checks, cmp.Or(errors.Join(refused...), cmp.Or(failed...))
+	err := cmp.Or(errors.Join(refused...), cmp.Or(failed...))
+	end(checkedAs(checks, err))
+	return checks, err
 }
 
 // check decides by what the lock service said whether the claim's holder is

@@ -212,7 +212,7 @@ func (g *Gate) Read(ctx context.Context, p auth.Principal, q statement.Query, se
 	if err != nil {
 		return Rows{}, err
 	}
-	rows, err = retried(ctx, g, g.Reads, func(ctx context.Context, replan bool) (Rows, error) {
+	rows, err = retried(g.asking(ctx, q), g, g.Reads, func(ctx context.Context, replan bool) (Rows, error) {
 		return g.read(ctx, s, q.Routine != nil, settings, replan)
 	})
 	if err != nil {

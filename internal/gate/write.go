@@ -112,12 +112,14 @@ func (g *Gate) write(ctx context.Context, w Write) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	giveBack, err := g.turns.take(ctx, w.Claims)
+	queueing, end := g.enter(ctx, Step{Kind: Queueing})
+	giveBack, err := g.turns.take(queueing, w.Claims)
+	end(outcomeOf(err))
 	if err != nil {
 		return Result{}, err
 	}
 	defer giveBack()
-	parts, err := retried(ctx, g, g.Writes, func(ctx context.Context, replan bool) ([]Rows, error) {
+	parts, err := retried(g.sending(ctx, w), g, g.Writes, func(ctx context.Context, replan bool) ([]Rows, error) {
 		return g.commit(ctx, w, plan, replan)
 	})
 	return Result{Parts: parts, Checks: checks}, err
