@@ -14,7 +14,6 @@ import (
 
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 
-	"github.com/fencegate/fencegate/internal/devstack"
 	"github.com/fencegate/fencegate/internal/testenv"
 )
 
@@ -176,8 +175,7 @@ func TestAnAnswerOf5xxIsAnError(t *testing.T) {
 func TestWhatIsWaitedForShows(t *testing.T) {
 	t.Parallel()
 	r := startReceiver(t)
-	db := testenv.Postgres(t)
-	db.Exec(t, devstack.Shop)
+	db := testenv.Shop(t)
 	g := traced(t, r, testenv.GatewayOptions{Database: db, Config: "database: {url: '" + db.URL + "', pool_size: 2, reload_on_notify: false}\n"})
 	one, other := g.Acquire(t, "inventory:SKU-1", 60000), g.Acquire(t, "inventory:SKU-2", 60000)
 	patch(t, g, one, `{"available":1}`, nil)
@@ -287,8 +285,7 @@ var attributeRow = regexp.MustCompile("(?m)^\\| `([a-z0-9_.]+)` \\|")
 func TestSpansHoldNothingButWhatThePageLists(t *testing.T) {
 	t.Parallel()
 	r := startReceiver(t)
-	db := testenv.Postgres(t)
-	db.Exec(t, devstack.Shop)
+	db := testenv.Shop(t)
 	db.Exec(t, `INSERT INTO shop.inventory (sku) VALUES ('SKU-PRIVATE')`)
 	g := traced(t, r, testenv.GatewayOptions{Database: db, Config: told})
 	l := traffic(t, g)
