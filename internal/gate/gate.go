@@ -67,6 +67,8 @@ type Config struct {
 type Gate struct {
 	Config
 	turns    *turns
+	writers  *fair
+	readers  *fair
 	attempts *attempts
 	waiting  *waiting
 }
@@ -82,5 +84,6 @@ func New(cfg Config) (*Gate, error) {
 		}
 	}
 	return &Gate{Config: cfg, turns: &turns{keys: map[lease.Key]*line{}},
+		writers: newFair(int(cfg.Writes.Config().MaxConns)), readers: newFair(int(cfg.Reads.Config().MaxConns)),
 		attempts: &attempts{running: map[answerKey][]*underWay{}}, waiting: newWaiting()}, nil
 }

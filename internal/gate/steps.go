@@ -22,6 +22,7 @@ type StepKind string
 const (
 	Checking  StepKind = "check leases"   // ask the lock service, and the mark if need be
 	Queueing  StepKind = "wait for turn"  // behind other writes under the lock key
+	Sharing   StepKind = "wait for share" // of a connection, which principals have in turn
 	Waiting   StepKind = "wait for lock"  // until the first in line may try again
 	Sending   StepKind = "send"           // goes on until the request ends: says what its transactions are for
 	Recording StepKind = "record refusal" // until it is on record
@@ -69,6 +70,14 @@ func (g *Gate) asking(ctx context.Context, q statement.Query) context.Context {
 	}
 	ctx, _ = g.Enter(ctx, s)
 	return ctx
+}
+
+// shared waits for a place among the principals who share a pool.
+func (g *Gate) shared(ctx context.Context, among *fair, principal string) (leave func(), err error) {
+	ctx, end := g.enter(ctx, Step{Kind: Sharing})
+	leave, err = among.take(ctx, principal)
+	end(outcomeOf(err))
+	return leave, err
 }
 
 func outcomeOf(err error) string {

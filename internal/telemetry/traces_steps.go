@@ -42,7 +42,7 @@ func (t *Traces) Enter(ctx context.Context, s gate.Step) (context.Context, func(
 	switch s.Kind {
 	case gate.Sending:
 		return context.WithValue(ctx, aimKey{}, aimOf(s.Operation, s.Target)), ignored
-	case gate.Queueing, gate.Waiting:
+	case gate.Queueing, gate.Sharing, gate.Waiting:
 		began := time.Now()
 		return ctx, func(outcome string) { t.waited(ctx, string(s.Kind), began, outcome == gate.Failed) }
 	}

@@ -55,7 +55,7 @@ func requests(t *testing.T, r *receiver) map[string]*node {
 
 // withoutWaits leaves out what is only there when it was waited for.
 func withoutWaits(drawn string) string {
-	return regexp.MustCompile(`(?m)^ *(wait for (turn|connection)|SELECT|fencegate\.ensure_epoch)\n`).ReplaceAllString(drawn, "")
+	return regexp.MustCompile(`(?m)^ *(wait for (turn|share|connection)|SELECT|fencegate\.ensure_epoch)\n`).ReplaceAllString(drawn, "")
 }
 
 func TestOneWriteIsOneTrace(t *testing.T) {
@@ -217,8 +217,8 @@ func TestWhatIsWaitedForShows(t *testing.T) {
 	if turns == 0 {
 		t.Error("nobody waited for a turn")
 	}
-	if all["other"].find("wait for connection") == nil {
-		t.Errorf("the other key's write did not wait for a connection:\n%s", all["other"].drawn())
+	if all["other"].find("wait for share") == nil {
+		t.Errorf("the other key's write did not wait for a connection to be free:\n%s", all["other"].drawn())
 	}
 }
 
