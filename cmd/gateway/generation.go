@@ -85,8 +85,8 @@ func (h *house) openTables(ctx context.Context, cfg *config.Config, before *gene
 
 func (h *house) gateConfig(cfg *config.Config, tables *catalog.Catalog) gate.Config {
 	return gate.Config{
-		Observer: h.observer,
-		Writes:   h.pools.writes, Reads: h.pools.reads, Pooled: h.pools.pooled, Tables: tables,
+		Observer: h.observer, Enter: h.steps(),
+		Writes: h.pools.writes, Reads: h.pools.reads, Pooled: h.pools.pooled, Tables: tables,
 		Store: h.locks.store, Marks: fence.New(h.pools.single(h.pools.marks), h.pools.single(h.pools.moves)),
 		Audit: h.audit, Records: audit.NewReader(h.pools.single(h.pools.reads)),
 		Log:   h.log,

@@ -16,6 +16,7 @@ func (c *Config) validate(r *report) {
 	c.checkTLS(r)
 	c.checkURLs(r)
 	c.checkLockService(r)
+	c.checkTraces(r)
 	c.checkRanges(r)
 	c.checkOrder(r)
 	c.checkChoices(r)

@@ -91,7 +91,7 @@ func (s *Server) logAccess(next http.Handler) http.Handler {
 		watched := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
 		defer func() {
 			took := time.Since(began)
-			s.Log.Info("request", "method", r.Method, "path", r.URL.Path, "status", watched.Status(),
+			s.Log.InfoContext(r.Context(), "request", "method", r.Method, "path", r.URL.Path, "status", watched.Status(),
 				"bytes", watched.BytesWritten(), "ms", float64(took.Microseconds())/1000,
 				"request_id", requestID(r), "remote", remoteAddress(r),
 				"refused", watched.Header().Get(refusedHeader), "observed", watched.Header().Get(observedHeader))
@@ -109,7 +109,7 @@ func (s *Server) recoverPanic(next http.Handler) http.Handler {
 			case http.ErrAbortHandler:
 				panic(fault)
 			default:
-				s.Log.Error("a handler panicked", "panic", fault, "request_id", requestID(r), "stack", string(debug.Stack()))
+				s.Log.ErrorContext(r.Context(), "a handler panicked", "panic", fault, "request_id", requestID(r), "stack", string(debug.Stack()))
 				s.fail(w, r, errInternal)
 			}
 		}()

@@ -64,7 +64,7 @@ func (s *Server) observe(r *http.Request, status int, took time.Duration) {
 	}
 	o := visitOf(r).Outcome
 	o.Method, o.Route, o.Status, o.Took = r.Method, s.routeOf(r), cmp.Or(status, http.StatusOK), took
-	s.Observe(o)
+	s.Observe(r.Context(), o)
 }
 
 // routeOf also finds the route of what was turned away before it was routed.

@@ -6,6 +6,7 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -35,9 +36,9 @@ type Config struct {
 	TrustedProxies []netip.Prefix
 	// LoopbackOnly refuses requests to any other host name. Zero value: any.
 	LoopbackOnly bool
-	// Observe is told what became of each request, and must not block. Zero value:
-	// nobody is.
-	Observe func(Outcome)
+	// Observe is told what became of each request, with the request's context, and
+	// must not block. Zero value: nobody is.
+	Observe func(context.Context, Outcome)
 }
 
 // Limits bounds what one request may cost. All must be positive.
