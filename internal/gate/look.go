@@ -88,6 +88,12 @@ func (g *Gate) ListRefusals(ctx context.Context, f audit.Filter, limit int) ([]a
 	return records, classify(reaching, err)
 }
 
+// CountRefusals counts by code and step of time; see audit.Reader.Count.
+func (g *Gate) CountRefusals(ctx context.Context, f audit.Filter, step time.Duration, most int) ([]audit.Count, error) {
+	counts, err := g.Records.Count(ctx, f, step, most)
+	return counts, classify(reaching, err)
+}
+
 // Story is a record and what its lock key has seen since.
 type Story struct {
 	audit.Record
