@@ -16,6 +16,7 @@ import (
 
 	"github.com/fencegate/fencegate"
 	"github.com/fencegate/fencegate/internal/admin"
+	"github.com/fencegate/fencegate/internal/admin/dashboard"
 	"github.com/fencegate/fencegate/internal/audit"
 	"github.com/fencegate/fencegate/internal/catalog"
 	"github.com/fencegate/fencegate/internal/config"
@@ -31,6 +32,7 @@ import (
 //	        ┌─ public listener ── proxy ── gate ─┬─ lockService ── Redis, etcd or pools
 //	run ────┤                                    ├─ fence ─┐
 //	        ├─ admin listener ─── probes, metrics│         ├─ pools ── PostgreSQL
+//	        ├─ dashboard.Run ── its pages ── gate│         │
 //	        ├─ gate.ForgetAnswers                │         │
 //	        ├─ audit.Writer ◄────────────────────┴─────────┘
 //	        ├─ lockService.run
@@ -48,7 +50,8 @@ type house struct {
 	audit    *audit.Writer
 	notified *notified // nil: off
 	probes   *admin.Handler
-	metrics  *telemetry.Metrics // nil: nobody could read them
+	metrics  *telemetry.Metrics   // nil: nobody could read them
+	pages    *dashboard.Dashboard // nil: off
 	public   *listener
 	admin    *listener // nil: off
 }
@@ -147,7 +150,11 @@ func (h *house) listen(cfg *config.Config, handler http.Handler) (err error) {
 	)
 	if cfg.Admin != config.AdminOff {
 		h.probes.Metrics = h.metrics.Handler(h.log)
-		h.admin, err = h.open(cfg.Admin, h.probes, cfg.Limits.RequestTimeout)
+		if h.admin, err = h.open(cfg.Admin, h.probes, cfg.Limits.RequestTimeout); err != nil {
+			return err
+		}
+		h.pages, err = h.openDashboard(cfg)
+		h.probes.Dashboard = h.pages
 	}
 	return err
 }
@@ -194,6 +201,9 @@ func (h *house) run(ctx context.Context) error {
 	}
 	if h.notified != nil {
 		serving.Go(func() error { return h.notified.Run(ctx) })
+	}
+	if h.pages != nil {
+		serving.Go(func() error { return h.pages.Run(ctx) })
 	}
 	err := serving.Wait()
 	stopWriting()

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"github.com/fencegate/fencegate/internal/admin/dashboard"
+	"github.com/fencegate/fencegate/internal/auth"
+	"github.com/fencegate/fencegate/internal/config"
+	"github.com/fencegate/fencegate/internal/doctor"
+	migrations "github.com/fencegate/fencegate/sql"
+)
+
+// openDashboard makes the pages of a gateway that listens already.
+func (h *house) openDashboard(cfg *config.Config) (*dashboard.Dashboard, error) {
+	plain, err := plainConnection(cfg)
+	if err != nil {
+		return nil, err
+	}
+	specs := specs(cfg)
+	return dashboard.New(dashboard.Config{
+		Gate: h.gate, Recorder: h.metrics.Record(), Specs: specs,
+		Checks: []dashboard.Check{
+			{Name: "Database", Ask: func(ctx context.Context) (string, error) { return "", h.pools.marks.Ping(ctx) }},
+			{Name: "Lock service", Ask: func(ctx context.Context) (string, error) { return "", h.locks.ask(ctx) }},
+			{Name: "Schema", Ask: h.schema},
+		},
+		Draining: h.probes.Draining,
+		Past: func(ctx context.Context) *doctor.Report {
+			return doctor.ExaminePast(ctx, doctor.Patient{Config: cfg, Specs: specs, Plain: plain})
+		},
+		Who:          whoLooks(cfg, auth.IsLoopback(h.admin.Addr().String())),
+		LoopbackOnly: auth.IsLoopback(h.admin.Addr().String()),
+		About: dashboard.About{Version: buildVersion(), Instance: instanceName(), Started: time.Now(),
+			Masked: cfg.Masked(), Build: buildFacts()},
+		Log: h.log,
+	})
+}
+
+// whoLooks keeps the pages to loopback where nobody is authenticated, as the workers'
+// listener is kept there: they tell of keys and clients, and cut holders off.
+func whoLooks(cfg *config.Config, loopback bool) func(*http.Request) (auth.Principal, error) {
+	return func(*http.Request) (auth.Principal, error) {
+		if !loopback {
+			return auth.Principal{}, fmt.Errorf("auth is %s: the dashboard is served on loopback only, and admin_listen is %s", cfg.Auth, cfg.Admin)
+		}
+		return auth.Anyone, nil
+	}
+}
+
+// schema says which version the database is at, and with an error what to do.
+func (h *house) schema(ctx context.Context) (string, error) {
+	conn, err := h.pools.marks.Acquire(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Release()
+	at, err := migrations.Read(ctx, conn.Conn())
+	if err != nil {
+		return "", err
+	}
+	says := fmt.Sprintf("version %d of %d", at.Version, migrations.Latest())
+	if at.Dirty {
+		says += ", half-way"
+	}
+	return says, migrations.Check(ctx, conn.Conn())
+}
+
+// buildFacts is what the program knows of itself.
+func buildFacts() [][2]string {
+	facts := [][2]string{{"Go", runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH}}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return facts
+	}
+	names := map[string]string{"vcs.revision": "Commit", "vcs.time": "Committed", "vcs.modified": "Modified"}
+	for _, setting := range info.Settings {
+		if name := names[setting.Key]; name != "" {
+			facts = append(facts, [2]string{name, setting.Value})
+		}
+	}
+	return facts
+}
+
+func (h *house) dashboardURL() string {
+	if h.admin == nil {
+		return config.AdminOff
+	}
+	return "http://" + h.adminAddress() + "/ui/"
+}

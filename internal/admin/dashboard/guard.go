@@ -1,0 +1,54 @@
+package dashboard
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/fencegate/fencegate/internal/auth"
+)
+
+// policy lets pages load what lies beside them and nothing else.
+const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; " +
+	"frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+
+type principalKey struct{}
+
+// guard is in front of everything: no answer leaves without its headers, and no
+// request gets in from elsewhere.
+func (d *Dashboard) guard(next http.Handler) http.Handler {
+	crossOrigin := http.NewCrossOriginProtection()
+	crossOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.fail(w, r, errCrossOrigin) }))
+	next = d.identify(crossOrigin.Handler(next))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		if d.LoopbackOnly && !auth.IsLoopback(r.Host) {
+			d.fail(w, r, errMisdirected)
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (d *Dashboard) identify(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who, err := d.Who(r)
+		if err != nil {
+			d.fail(w, r, &problem{status: http.StatusForbidden, title: "Not for everybody", detail: err.Error()})
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), principalKey{}, who)))
+	})
+}
+
+// principalOf returns nobody for a request that did not get in.
+func principalOf(r *http.Request) auth.Principal {
+	who, _ := r.Context().Value(principalKey{}).(auth.Principal)
+	return who
+}
