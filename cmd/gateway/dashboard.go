@@ -21,9 +21,11 @@ func (h *house) openDashboard(cfg *config.Config) (*dashboard.Dashboard, error) 
 	if err != nil {
 		return nil, err
 	}
-	specs := specs(cfg)
 	return dashboard.New(dashboard.Config{
-		Gate: h.gate, Recorder: h.metrics.Record(), Specs: specs,
+		Now: func() dashboard.Serving {
+			return dashboard.Serving{Gate: h.gate, Specs: specs(cfg), Masked: cfg.Masked()}
+		},
+		Recorder: h.metrics.Record(),
 		Checks: []dashboard.Check{
 			{Name: "Database", Ask: func(ctx context.Context) (string, error) { return "", h.pools.marks.Ping(ctx) }},
 			{Name: "Lock service", Ask: func(ctx context.Context) (string, error) { return "", h.locks.ask(ctx) }},
@@ -31,13 +33,12 @@ func (h *house) openDashboard(cfg *config.Config) (*dashboard.Dashboard, error) 
 		},
 		Draining: h.probes.Draining,
 		Past: func(ctx context.Context) *doctor.Report {
-			return doctor.ExaminePast(ctx, doctor.Patient{Config: cfg, Specs: specs, Plain: plain})
+			return doctor.ExaminePast(ctx, doctor.Patient{Config: cfg, Specs: specs(cfg), Plain: plain})
 		},
 		Who:          whoLooks(cfg, auth.IsLoopback(h.admin.Addr().String())),
 		LoopbackOnly: auth.IsLoopback(h.admin.Addr().String()),
-		About: dashboard.About{Version: buildVersion(), Instance: instanceName(), Started: time.Now(),
-			Masked: cfg.Masked(), Build: buildFacts()},
-		Log: h.log,
+		About:        dashboard.About{Version: buildVersion(), Instance: instanceName(), Started: time.Now(), Build: buildFacts()},
+		Log:          h.log,
 	})
 }
 

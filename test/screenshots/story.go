@@ -116,11 +116,15 @@ func (w worker) busy(key, client, query string, phase int) error {
 	if err != nil {
 		return err
 	}
+	renewal := time.NewTicker(5 * time.Second)
+	defer renewal.Stop()
 	for n := 0; ; n++ {
-		if n%200 == 199 {
+		select {
+		case <-renewal.C:
 			if err := w.renew(l); err != nil {
 				return err
 			}
+		default:
 		}
 		if err := w.expect(l, query, `{"available":5}`, http.StatusNoContent); err != nil {
 			return err

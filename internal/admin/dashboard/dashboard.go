@@ -24,9 +24,9 @@ import (
 
 // Config is what the pages are made from; all of it is needed.
 type Config struct {
-	Gate     *gate.Gate
+	// Now is what serves when it is asked: another configuration brings another.
+	Now      func() Serving
 	Recorder *telemetry.Recorder
-	Specs    catalog.Specs
 	// Checks are shown in their order, each with what it says, and as failed with
 	// its error.
 	Checks   []Check
@@ -42,6 +42,13 @@ type Config struct {
 	Log          *slog.Logger
 }
 
+// Serving is what serves workers, and by which configuration.
+type Serving struct {
+	Gate   *gate.Gate
+	Specs  catalog.Specs
+	Masked string // the effective configuration, without secrets
+}
+
 // Check asks a part of the gateway how it is: in a few words, such as "version 10",
 // or "" if there is nothing to tell.
 type Check struct {
@@ -54,7 +61,6 @@ type About struct {
 	Version  string
 	Instance string
 	Started  time.Time
-	Masked   string      // the effective configuration, without secrets
 	Build    [][2]string // more that is known of the program: name, value
 }
 
@@ -80,7 +86,7 @@ const (
 // New returns the dashboard, to be mounted at a path that ends with a slash and is
 // stripped.
 func New(cfg Config) (*Dashboard, error) {
-	if cfg.Gate == nil || cfg.Recorder == nil || cfg.Draining == nil || cfg.Past == nil || cfg.Who == nil || cfg.Log == nil {
+	if cfg.Now == nil || cfg.Recorder == nil || cfg.Draining == nil || cfg.Past == nil || cfg.Who == nil || cfg.Log == nil {
 		return nil, errors.New("dashboard: a part is missing from its configuration")
 	}
 	d := &Dashboard{Config: cfg, files: files(), streams: make(chan struct{}, maxStreams)}
@@ -103,6 +109,8 @@ func (d *Dashboard) Run(ctx context.Context) error {
 
 // ServeHTTP implements http.Handler.
 func (d *Dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.guarded.ServeHTTP(w, r) }
+
+func (d *Dashboard) gate() *gate.Gate { return d.Now().Gate }
 
 func (d *Dashboard) routes() http.Handler {
 	mux := http.NewServeMux()

@@ -39,7 +39,8 @@ func inside(t *testing.T) (*dashboard.Dashboard, *gate.Gate) {
 		t.Fatal(err)
 	}
 	d, err := dashboard.New(dashboard.Config{
-		Gate: g, Recorder: telemetry.New("test").Record(), Draining: func() bool { return false }, Log: log,
+		Now:      func() dashboard.Serving { return dashboard.Serving{Gate: g} },
+		Recorder: telemetry.New("test").Record(), Draining: func() bool { return false }, Log: log,
 		Past: func(context.Context) *doctor.Report { return &doctor.Report{} },
 		Who:  func(*http.Request) (auth.Principal, error) { return auth.Principal{Name: "reader"}, nil },
 	})

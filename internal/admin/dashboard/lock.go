@@ -66,14 +66,14 @@ func (d *Dashboard) lock(r *http.Request, who auth.Principal) (page, error) {
 // lockPage reads all there is about key, up to the event before.
 func (d *Dashboard) lockPage(ctx context.Context, key lease.Key, before int64) (page, lockBody) {
 	p := page{Name: "lock", Title: "Lock " + shown(key), Tab: "locks", Live: lockLive}
-	body := lockBody{Key: key, Terms: d.Gate.TermsOf(key).Lifetime,
+	body := lockBody{Key: key, Terms: d.gate().TermsOf(key).Lifetime,
 		All: "refusals?" + url.Values{"key": {key.Wire()}, "span": {"all"}}.Encode()}
 	if before > 0 {
 		body.First = lockLink(key)
 	}
-	state, err := d.Gate.Look(ctx, key)
+	state, err := d.gate().Look(ctx, key)
 	if err != nil {
-		state.Mark, err = d.Gate.Mark(ctx, key)
+		state.Mark, err = d.gate().Mark(ctx, key)
 		body.Blind = true
 	}
 	if err == nil {
@@ -89,7 +89,7 @@ func (d *Dashboard) lockPage(ctx context.Context, key lease.Key, before int64) (
 
 // history fills in one page of grants and the refusals that lie between them.
 func (d *Dashboard) history(ctx context.Context, body *lockBody, before int64) error {
-	grants, err := d.Gate.ListGrants(ctx, body.Key, before, lockGrants+1)
+	grants, err := d.gate().ListGrants(ctx, body.Key, before, lockGrants+1)
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (d *Dashboard) history(ctx context.Context, body *lockBody, before int64) e
 		between.Since = oldest.OccurredAt
 		body.Older = lockLink(body.Key) + "&before=" + strconv.FormatInt(oldest.ID, 10)
 	}
-	refusals, err := d.Gate.ListRefusals(ctx, between, lockRefusals)
+	refusals, err := d.gate().ListRefusals(ctx, between, lockRefusals)
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ func (d *Dashboard) overview(r *http.Request, _ auth.Principal) (page, error) {
 	now := time.Now()
 	filter := audit.Filter{Since: now.Add(-overviewSpan)}
 	var err error
-	if body.Latest, err = d.Gate.ListRefusals(r.Context(), audit.Filter{}, latest); err == nil {
+	if body.Latest, err = d.gate().ListRefusals(r.Context(), audit.Filter{}, latest); err == nil {
 		body.Lanes, err = d.lanes(r.Context(), filter, now, "")
 	}
 	body.Trouble = d.trouble(err)

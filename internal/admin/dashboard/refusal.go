@@ -23,7 +23,7 @@ func (d *Dashboard) refusal(r *http.Request, _ auth.Principal) (page, error) {
 	if err != nil || id < 1 {
 		return page{}, badRequest("The address names no record.")
 	}
-	story, err := d.Gate.Refusal(r.Context(), id)
+	story, err := d.gate().Refusal(r.Context(), id)
 	if errors.Is(err, audit.ErrNotFound) {
 		return page{}, &problem{http.StatusNotFound, "No such record", "It was never there, or it was dropped with its week when its time was over."}
 	}

@@ -84,7 +84,7 @@ func (d *Dashboard) listRefusals(r *http.Request, body *refusalsBody, now time.T
 	f := body.Filter
 	paged := f.audit
 	paged.Before = f.before
-	records, err := d.Gate.ListRefusals(r.Context(), paged, refusalsPage+1)
+	records, err := d.gate().ListRefusals(r.Context(), paged, refusalsPage+1)
 	if err != nil {
 		return err
 	}
@@ -105,10 +105,11 @@ func (d *Dashboard) listRefusals(r *http.Request, body *refusalsBody, now time.T
 
 // targets are the tables and routines that records name.
 func (d *Dashboard) targets() (names []string) {
-	for _, t := range d.Specs.Tables {
+	specs := d.Now().Specs
+	for _, t := range specs.Tables {
 		names = append(names, t.Schema+"."+t.Name)
 	}
-	for _, r := range d.Specs.Routines {
+	for _, r := range specs.Routines {
 		names = append(names, strings.TrimPrefix(r.Schema+"."+r.Name, "."))
 	}
 	return names

@@ -49,7 +49,7 @@ func (d *Dashboard) revoke(r *http.Request, who auth.Principal) (page, error) {
 	revocation, right := form.read(key)
 	if right {
 		if form.Fault = d.changedHands(r, key, form.Token); form.Fault == "" {
-			closed, err := d.Gate.Revoke(r.Context(), who, revocation)
+			closed, err := d.gate().Revoke(r.Context(), who, revocation)
 			if err == nil {
 				return page{Goto: lockLink(key) + "&revoked=" + closed.Token.String()}, nil
 			}
@@ -81,7 +81,7 @@ func (f *revokeForm) read(key lease.Key) (r fence.Revocation, right bool) {
 // changedHands keeps an operator from cutting off a holder that he has not seen. A
 // grant after this look is cut off all the same.
 func (d *Dashboard) changedHands(r *http.Request, key lease.Key, seen string) string {
-	mark, err := d.Gate.Mark(r.Context(), key)
+	mark, err := d.gate().Mark(r.Context(), key)
 	if err != nil || mark.Token == 0 || mark.Token.String() == seen {
 		return "" // Revoke tells it better
 	}

@@ -40,16 +40,16 @@ func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request) {
 }
 
 func (d *Dashboard) follow(w http.ResponseWriter, ctx context.Context, f audit.Filter) {
-	out := http.NewResponseController(w)
+	out, now := http.NewResponseController(w), d.gate()
 	var sent time.Time
 	send := func(text string) error {
 		sent = time.Now()
 		_, err := w.Write([]byte(text))
 		return cmp.Or(err, out.Flush())
 	}
-	err := d.Gate.TailRefusals(ctx, f, audit.Place{}, func(records []audit.Record) error {
+	err := now.TailRefusals(ctx, f, audit.Place{}, func(records []audit.Record) error {
 		select {
-		case <-d.Gate.Stopped():
+		case <-now.Stopped():
 			return errStopping
 		default:
 		}

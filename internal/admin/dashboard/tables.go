@@ -30,11 +30,12 @@ type routineRow struct{ Name, Kind, Lock string }
 func (d *Dashboard) tables(*http.Request, auth.Principal) (page, error) {
 	body := tablesBody{}
 	body.Report, body.Looked = d.past.newest()
-	for _, spec := range d.Specs.Tables {
+	specs := d.Now().Specs
+	for _, spec := range specs.Tables {
 		name := spec.Schema + "." + spec.Name
 		body.Tables = append(body.Tables, tableRow{spec, name, pastOf(name, body.Report)})
 	}
-	for _, r := range d.Specs.Routines {
+	for _, r := range specs.Routines {
 		row := routineRow{Name: r.Schema + "." + r.Name, Kind: "function", Lock: r.Lock.String()}
 		if r.IsStatement() {
 			row.Name, row.Kind = r.Name, "statement"
