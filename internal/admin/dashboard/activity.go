@@ -46,7 +46,7 @@ func newActivity(r telemetry.Recent) activity {
 		c := column{Began: step.Began}
 		c.Writes, c.Turned, c.Lost = split(step.Writes)
 		c.X = 100 * float64(step.Began.Sub(began)) / float64(a.Span)
-		c.W = 100 * float64(telemetry.Step) / float64(a.Span) * .8
+		c.W = 100 * float64(telemetry.Step) / float64(a.Span) * .88
 		if total := c.Writes + c.Turned + c.Lost; c.X >= 0 && total > 0 {
 			a.Columns, a.Most = append(a.Columns, c), max(a.Most, total)
 		}

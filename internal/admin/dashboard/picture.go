@@ -81,8 +81,10 @@ func draw(story gate.Story) picture {
 		p.Lanes = append(p.Lanes, t)
 	}
 	p.Axis = len(p.Lanes) * turnHeight
-	p.Height = p.Axis + 44
-	p.Lines = s.lines(turns, story)
+	p.Lines, p.Height = s.lines(turns, story), p.Axis+24
+	if p.Lines[1].Row > 0 {
+		p.Height += 20
+	}
 	return p
 }
 
