@@ -58,6 +58,10 @@ generate: ## Generate the wire code from openapi.yaml
 check: ## Formatting, vet, and that generated code is up to date
 	scripts/check.sh
 
+.PHONY: audit
+audit: ## Licences of what is built in, and known vulnerabilities
+	scripts/audit.sh
+
 .PHONY: deps
 deps:
 	@scripts/deps.sh $(DEPS)

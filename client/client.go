@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,8 +17,12 @@ type Config struct {
 	URL string
 	// Transport carries every request. nil: one of the client's own, which speaks
 	// HTTP/1.1 only, so that a connection into the void holds up one call, not
-	// all of them. It also is where credentials are added.
+	// all of them.
 	Transport http.RoundTripper
+	// Credential returns the API key or token that a request to the gateway is sent
+	// with, as Authorization: Bearer, and to nobody else. It is asked each time; see
+	// Bearer for one that stays the same. nil: none is sent.
+	Credential func(context.Context) (string, error)
 	// Client is the name that the gateway's records show, such as a host name;
 	// up to 200 characters. It proves nothing. "": none.
 	Client string
@@ -46,6 +51,8 @@ type Client struct {
 	patience  time.Duration
 	log       *slog.Logger
 	clock     clock
+
+	credential func(context.Context) (string, error)
 }
 
 const (
@@ -69,11 +76,12 @@ func New(cfg Config) (*Client, error) {
 	c := &Client{
 		base: base.JoinPath("/"), transport: cfg.Transport, name: cfg.Client, margin: cfg.Margin,
 		timeout: orDefault(cfg.Timeout, defaultTimeout), patience: orDefault(cfg.Patience, defaultPatience),
-		log: cfg.Logger, clock: newClock(),
+		log: cfg.Logger, clock: newClock(), credential: cfg.Credential,
 	}
 	if c.transport == nil {
 		c.transport = ownTransport()
 	}
+	c.transport = c.vouch(c.transport)
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}

@@ -21,7 +21,7 @@ func newAudit() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit",
 		Short: "See what was refused, by whom, and who had taken over",
-		Long:  "Talks to a running gateway: --url, or FENCE_URL, or " + defaultURL + ".",
+		Long:  "Talks to a running gateway: --url, or FENCE_URL, or " + defaultURL + ".\n" + credentialHelp,
 		Args:  usage(cobra.NoArgs),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

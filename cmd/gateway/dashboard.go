@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"runtime"
@@ -12,6 +13,7 @@ import (
 	"github.com/fencegate/fencegate/internal/auth"
 	"github.com/fencegate/fencegate/internal/config"
 	"github.com/fencegate/fencegate/internal/doctor"
+	"github.com/fencegate/fencegate/internal/identity"
 	migrations "github.com/fencegate/fencegate/sql"
 )
 
@@ -35,7 +37,7 @@ func (h *house) openDashboard(cfg *config.Config) (*dashboard.Dashboard, error) 
 		Past: func(ctx context.Context) *doctor.Report {
 			return doctor.ExaminePast(ctx, doctor.Patient{Config: cfg, Specs: specs(cfg), Plain: plain})
 		},
-		Who:          whoLooks(cfg, auth.IsLoopback(h.admin.Addr().String())),
+		Who:          whoLooks(cfg, h.who, auth.IsLoopback(h.admin.Addr().String())),
 		LoopbackOnly: auth.IsLoopback(h.admin.Addr().String()),
 		About:        dashboard.About{Version: buildVersion(), Instance: instanceName(), Started: time.Now(), Build: buildFacts()},
 		Log:          h.log,
@@ -44,13 +46,36 @@ func (h *house) openDashboard(cfg *config.Config) (*dashboard.Dashboard, error) 
 
 // whoLooks keeps the pages to loopback where nobody is authenticated, as the workers'
 // listener is kept there: they tell of keys and clients, and cut holders off.
-func whoLooks(cfg *config.Config, loopback bool) func(*http.Request) (auth.Principal, error) {
-	return func(*http.Request) (auth.Principal, error) {
-		if !loopback {
-			return auth.Principal{}, fmt.Errorf("auth is %s: the dashboard is served on loopback only, and admin_listen is %s", cfg.Auth, cfg.Admin)
+func whoLooks(cfg *config.Config, who authenticator, loopback bool) authenticator {
+	if cfg.Auth == config.AuthNone {
+		return func(*http.Request) (auth.Principal, error) {
+			if !loopback {
+				return auth.Principal{}, fmt.Errorf("auth is %s: the dashboard is served on loopback only, and admin_listen is %s", cfg.Auth, cfg.Admin)
+			}
+			return auth.Anyone, nil
 		}
-		return auth.Anyone, nil
 	}
+	return func(r *http.Request) (auth.Principal, error) {
+		p, err := who(withKey(r))
+		if errors.Is(err, identity.ErrUnavailable) {
+			return p, err
+		}
+		if err != nil {
+			return p, dashboard.ErrSignIn
+		}
+		return p, nil
+	}
+}
+
+// withKey is r with the password that a browser asked for as the key that it is.
+func withKey(r *http.Request) *http.Request {
+	_, key, asked := r.BasicAuth()
+	if !asked {
+		return r
+	}
+	changed := r.Clone(r.Context())
+	changed.Header.Set("Authorization", "Bearer "+key)
+	return changed
 }
 
 // schema says which version the database is at, and with an error what to do.

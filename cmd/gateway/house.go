@@ -48,6 +48,7 @@ type house struct {
 	tables   *catalog.Catalog
 	gate     *gate.Gate
 	audit    *audit.Writer
+	who      authenticator
 	notified *notified // nil: off
 	probes   *admin.Handler
 	metrics  *telemetry.Metrics   // nil: nobody could read them
@@ -124,13 +125,18 @@ func (h *house) wire(ctx context.Context, cfg *config.Config) (_ http.Handler, e
 	if err != nil {
 		return nil, err
 	}
+	h.who, err = openIdentity(ctx, cfg, h.tables.Snapshot(), h.log)
+	if err != nil {
+		return nil, err
+	}
 	server, err := proxy.New(proxy.Config{
-		Observe: observe,
-		Gate:    h.gate, Catalog: h.tables,
+		Authenticate: h.who,
+		Observe:      observe,
+		Gate:         h.gate, Catalog: h.tables,
 		Contract: fencegate.Contract, Log: h.log, LoopbackOnly: cfg.Auth == config.AuthNone,
 		Limits: proxy.Limits{
 			BodyBytes: int64(cfg.Limits.MaxBodyBytes), AnswerBytes: int64(cfg.Limits.MaxAnswerBytes), Rows: cfg.Limits.MaxRows, Filters: cfg.Limits.MaxFilters,
-			InFlight: cfg.Limits.MaxInFlight, Waiting: max(1, cfg.Limits.MaxConnections/2), Request: cfg.Limits.RequestTimeout,
+			InFlight: cfg.Limits.MaxInFlight, PerOne: perPrincipal(cfg), Waiting: max(1, cfg.Limits.MaxConnections/2), Request: cfg.Limits.RequestTimeout,
 		},
 	})
 	if err != nil {

@@ -35,7 +35,7 @@ func newLease() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lease",
 		Short: "Take, keep and give back locks; run a command under them; see and revoke them",
-		Long: "Talks to a running gateway: --url, or FENCE_URL, or " + defaultURL + ".\n\n" +
+		Long: "Talks to a running gateway: --url, or FENCE_URL, or " + defaultURL + ".\n" + credentialHelp + "\n\n" +
 			"Exit codes: 64 wrong usage, or refused by the gateway; 69 no gateway; 75 the lock is\n" +
 			"held by somebody else; 76 the lease is lost.",
 		Args: usage(cobra.NoArgs),

@@ -53,6 +53,13 @@ func call(ctx context.Context, method, url string, header http.Header, body []by
 	}
 	maps.Copy(req.Header, header)
 	req.Header.Set("Content-Type", "application/json")
+	key, err := credential(ctx)
+	if err != nil {
+		return nil, &exitError{exitUsage, err}
+	}
+	if key != "" {
+		req.Header.Set("Authorization", "Bearer "+key)
+	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return nil, &exitError{exitUnavailable, err}

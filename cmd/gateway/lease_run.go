@@ -58,7 +58,7 @@ func (r leaseRun) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
-	gateway, err := client.New(client.Config{URL: r.url, Client: r.client, Patience: callPatience})
+	gateway, err := client.New(client.Config{URL: r.url, Credential: bearer(), Client: r.client, Patience: callPatience})
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}

@@ -11,6 +11,7 @@ package catalog
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/fencegate/fencegate/internal/lease"
 )
@@ -60,6 +61,7 @@ type Table struct {
 	// PrimaryKey names its columns in the key's order; nil if there is none.
 	PrimaryKey []string
 	byName     map[string]int
+	narrowing  *Narrowing // nil: everything that is configured
 }
 
 // Column is one column of a table.
@@ -107,6 +109,7 @@ func (t *Table) LockTemplate() lease.Template { return t.Lock }
 
 // Snapshot is all configured tables and routines.
 type Snapshot struct {
+	first    string // of requests that name no schema
 	schemas  []string
 	tables   map[[2]string]*Table
 	fenced   []*Table
@@ -126,7 +129,7 @@ func (s *Snapshot) Table(schema, name string) (*Table, error) {
 
 func (s *Snapshot) schemaOf(schema string) string {
 	if schema == "" {
-		return s.schemas[0]
+		return s.first
 	}
 	return schema
 }
@@ -137,10 +140,5 @@ func (s *Snapshot) Fenced() []*Table { return s.fenced }
 
 // HasSchema reports whether schema is one of the configured ones.
 func (s *Snapshot) HasSchema(schema string) bool {
-	for _, known := range s.schemas {
-		if known == schema {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(s.schemas, schema)
 }

@@ -22,6 +22,9 @@ func Load(ctx context.Context, querier Querier, specs Specs) (*Snapshot, error) 
 	db := reader{Querier: querier, rowTypes: map[uint32]*RowType{}}
 	snapshot := &Snapshot{schemas: specs.Schemas,
 		tables: make(map[[2]string]*Table, len(specs.Tables)), byName: make(map[[2]string]*Routine, len(specs.Routines))}
+	if len(specs.Schemas) > 0 {
+		snapshot.first = specs.Schemas[0]
+	}
 	var faults []error
 	for _, spec := range specs.Tables {
 		table, err := loadTable(ctx, db, spec)

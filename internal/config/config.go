@@ -9,9 +9,11 @@ package config
 
 import "time"
 
-// AuthNone is the only value of Config.Auth: callers aren't authenticated, so
-// the gateway listens on loopback and nowhere else.
-const AuthNone = "none"
+// The values of Config.Auth.
+const (
+	AuthRequired = "required" // whoever is no principal is turned away
+	AuthNone     = "none"     // callers aren't authenticated, so the gateway listens on loopback and nowhere else
+)
 
 // AdminOff is the value of Config.Admin that opens no admin listener.
 const AdminOff = "off"
@@ -27,8 +29,10 @@ type Config struct {
 	// "127.0.0.1:9090".
 	Admin string `yaml:"admin_listen"`
 	// Auth says how callers are authenticated. No default, so that nobody runs
-	// an open gateway unknowingly. Only AuthNone.
+	// an open gateway unknowingly.
 	Auth string `yaml:"auth"`
+	// Identity says which credentials are taken, under AuthRequired.
+	Identity Identity `yaml:"identity,omitempty"`
 	// Database is the PostgreSQL server that holds the tables.
 	Database Database `yaml:"database"`
 	// Redis is the lock service of every backend that is Redis.
@@ -54,6 +58,10 @@ type Config struct {
 	// Functions are the functions of the database that may be called. Default
 	// none.
 	Functions []Function `yaml:"functions,omitempty"`
+	// Roles are what principals may do, under AuthRequired. Default none.
+	Roles []Role `yaml:"roles,omitempty"`
+	// Principals are those who are known by name, under AuthRequired. Default none.
+	Principals []Principal `yaml:"principals,omitempty"`
 }
 
 // Database is the PostgreSQL server that holds the tables.
@@ -166,6 +174,9 @@ type Limits struct {
 	// MaxInFlight is the most requests served at a time. Default 512; 1 to
 	// 1000000.
 	MaxInFlight int `yaml:"max_in_flight"`
+	// MaxInFlightPerPrincipal is the most of them that one principal has, under
+	// AuthRequired. Default 0: half of MaxInFlight; 0 to 1000000.
+	MaxInFlightPerPrincipal int `yaml:"max_in_flight_per_principal"`
 	// MaxConnections is the most open client connections. Default 4096; 1 to
 	// 1000000.
 	MaxConnections int `yaml:"max_connections"`
@@ -210,8 +221,9 @@ func defaults() *Config {
 			Pooler:           PoolerNone,
 			ReloadOnNotify:   true,
 		},
-		Redis: Redis{KeyPrefix: "fencegate:lease:", Timeout: time.Second},
-		Etcd:  Etcd{KeyPrefix: "fencegate/lease/", Timeout: time.Second},
+		Identity: Identity{JWT: JWT{Leeway: 30 * time.Second}},
+		Redis:    Redis{KeyPrefix: "fencegate:lease:", Timeout: time.Second},
+		Etcd:     Etcd{KeyPrefix: "fencegate/lease/", Timeout: time.Second},
 		Leases: Leases{
 			Backend:     BackendRedis,
 			DefaultTTL:  10 * time.Second,

@@ -91,6 +91,13 @@ func (d *decoder) value(n ast.Node, path string, into any) bool {
 		return true
 	case *lockForm:
 		return d.lock(n, path, p)
+	case *Name:
+		d.callable(n, path, p)
+		return true
+	case *LockPattern:
+		return d.pattern(n, path, p)
+	case *Claims:
+		return d.claims(n, path, p)
 	case *sqlForm:
 		return d.sql(n, path, p)
 	case *[]Param:

@@ -58,6 +58,7 @@ func TestTheDocumentationHasEveryKeyWithItsDefault(t *testing.T) {
 	all := scalars("", reflect.ValueOf(*defaults()))
 	for section, form := range map[string]reflect.Type{
 		"tables": reflect.TypeFor[tableForm](), "statements": reflect.TypeFor[statementForm](), "functions": reflect.TypeFor[functionForm](),
+		"roles": reflect.TypeFor[Role](), "principals": reflect.TypeFor[Principal](),
 	} {
 		for _, key := range keysOf(form) {
 			all = append(all, scalar{section, key, ""})

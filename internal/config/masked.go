@@ -25,6 +25,9 @@ func (c *Config) Masked() string {
 	note("database", &shown.Database.URL, c.Database.URLFile)
 	note("redis", &shown.Redis.URL, c.Redis.URLFile)
 	shown.hideFromFiles()
+	if !c.Identity.JWT.Taken() {
+		shown.Identity.JWT = JWT{}
+	}
 	if !c.Leases.Backend.OnRedis() {
 		shown.Redis = Redis{}
 	}

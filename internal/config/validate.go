@@ -10,7 +10,6 @@ import (
 
 // validate reports everything wrong with a decoded configuration.
 func (c *Config) validate(r *report) {
-	c.checkAuth(r)
 	c.checkAddresses(r)
 	c.checkURLs(r)
 	c.checkLockService(r)
@@ -20,16 +19,7 @@ func (c *Config) validate(r *report) {
 	c.checkTables(r)
 	c.checkRoutines(r)
 	c.checkSchemas(r)
-}
-
-func (c *Config) checkAuth(r *report) {
-	switch c.Auth {
-	case AuthNone:
-	case "":
-		r.reject("auth", "is missing; the only value is %q, and it must be written out", AuthNone)
-	default:
-		r.reject("auth", "is %q; the only value allowed is %q", c.Auth, AuthNone)
-	}
+	c.checkAuth(r)
 }
 
 func (c *Config) checkAddresses(r *report) {

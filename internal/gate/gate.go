@@ -61,6 +61,8 @@ type Config struct {
 type Gate struct {
 	Config
 	turns    *turns
+	writers  *fair
+	readers  *fair
 	attempts *attempts
 	waiting  *waiting
 }
@@ -76,5 +78,6 @@ func New(cfg Config) (*Gate, error) {
 		}
 	}
 	return &Gate{Config: cfg, turns: &turns{keys: map[lease.Key]*line{}},
+		writers: newFair(int(cfg.Writes.Config().MaxConns)), readers: newFair(int(cfg.Reads.Config().MaxConns)),
 		attempts: &attempts{running: map[answerKey][]*underWay{}}, waiting: newWaiting()}, nil
 }

@@ -71,10 +71,8 @@ func (g *Gate) Write(ctx context.Context, w Write) (Result, error) {
 	if w.Trial {
 		w.Once = Once{}
 	}
-	for i, m := range w.Mutations {
-		if err := allow(w.Principal, m); err != nil {
-			return Result{}, w.at(i, err)
-		}
+	if err := w.allow(); err != nil {
+		return Result{}, err
 	}
 	earlier, end := g.attempts.begin(w)
 	defer end()
@@ -91,11 +89,35 @@ func (g *Gate) Write(ctx context.Context, w Write) (Result, error) {
 	return result, nil
 }
 
-func allow(p auth.Principal, m statement.Mutation) error {
+// allow also narrows the tables to what the principal may do with them, for
+// statement.Build to hold each column against.
+func (w *Write) allow() error {
+	w.Mutations = slices.Clone(w.Mutations)
+	for i := range w.Mutations {
+		if err := allow(w.Principal, &w.Mutations[i]); err != nil {
+			return w.at(i, err)
+		}
+	}
+	for _, claim := range w.Claims {
+		if err := auth.AllowKey(w.Principal, claim.Key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func allow(p auth.Principal, m *statement.Mutation) (err error) {
 	if m.Op == catalog.Call {
 		return auth.AllowCall(p, m.Routine)
 	}
-	for _, op := range m.Operations() {
+	if m.Table, err = p.Narrow(m.Table); err != nil {
+		return err
+	}
+	ops := m.Operations()
+	if m.Return.Any() {
+		ops = append(ops, catalog.Select)
+	}
+	for _, op := range ops {
 		if err := auth.Allow(p, m.Table, op); err != nil {
 			return err
 		}
@@ -117,6 +139,11 @@ func (g *Gate) write(ctx context.Context, w Write) (Result, error) {
 		return Result{}, err
 	}
 	defer giveBack()
+	leave, err := g.writers.take(ctx, w.Principal.Name)
+	if err != nil {
+		return Result{}, err
+	}
+	defer leave()
 	parts, err := retried(ctx, g, g.Writes, func(ctx context.Context, replan bool) ([]Rows, error) {
 		return g.commit(ctx, w, plan, replan)
 	})

@@ -30,6 +30,11 @@ func (s *Server) AcquireLease(w http.ResponseWriter, r *http.Request, _ api.Acqu
 		return
 	}
 	if a.Wait > 0 {
+		if !s.shares.enter(a.Principal, waiting) {
+			s.fail(w, r, errShareTaken)
+			return
+		}
+		defer s.shares.leave(a.Principal, waiting)
 		select {
 		case s.waiters <- struct{}{}:
 			defer func() { <-s.waiters }()
@@ -76,11 +81,10 @@ func (s *Server) decodeAcquire(r *http.Request) (a gate.Acquisition, several boo
 			return a, false, err
 		}
 	}
-	name := principal(r).Name
-	a.From = origin(r)
-	a.To = fence.Grantee{Client: valueOf(body.Client), Principal: name}
+	a.Principal, a.From = principal(r), origin(r)
+	a.To = fence.Grantee{Client: valueOf(body.Client), Principal: a.Principal.Name}
 	if once.Key != "" {
-		a.Once = fence.Once{Principal: name, Key: once.Key, Fingerprint: acquireFingerprint(a), Keep: s.Gate.KeepAnswers}
+		a.Once = fence.Once{Principal: a.Principal.Name, Key: once.Key, Fingerprint: acquireFingerprint(a), Keep: s.Gate.KeepAnswers}
 	}
 	return a, body.Keys != nil, nil
 }

@@ -53,7 +53,8 @@ func malformedFencing(parameter string, err error) error {
 		detail: fmt.Sprintf("%s: %s", parameter, err)}
 }
 
-func principal(*http.Request) auth.Principal { return auth.Anyone }
+// principal is who authenticate found; nobody before it did.
+func principal(r *http.Request) auth.Principal { return visitOf(r).principal }
 
 func origin(r *http.Request) audit.Origin {
 	return audit.Origin{

@@ -115,11 +115,16 @@ func (s *Server) recoverPanic(next http.Handler) http.Handler {
 func (s *Server) limit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = gather(http.MaxBytesReader(w, r.Body, s.Limits.BodyBytes))
-		slots := s.slots
+		slots, kind := s.slots, writing
 		if r.Method == http.MethodGet || r.Method == http.MethodHead {
-			slots = s.readSlots
+			slots, kind = s.readSlots, reading
 		}
-		here := &stay{slot: slots, tries: s.tries, whole: r.Context()}
+		here := &stay{slot: slots, tries: s.tries, whole: r.Context(), shares: s.shares, of: principal(r), kind: kind}
+		if !s.shares.enter(here.of, kind) {
+			s.fail(w, r, errShareTaken)
+			return
+		}
+		defer func() { s.shares.leave(here.of, here.kind) }()
 		select {
 		case slots <- struct{}{}:
 			defer func() { <-here.slot }()
@@ -140,13 +145,19 @@ type stay struct {
 	slot  chan struct{}   // where it has its slot
 	tries chan struct{}   // where it has it after a pause
 	whole context.Context // ends with the caller's connection
+
+	shares *shares
+	of     auth.Principal
+	kind   kind
 }
 
 // pause gives the slot up until the function it returns is called, which waits
 // for one of a few that are not the newcomers'.
 func (s *stay) pause() (resume func()) {
 	<-s.slot
+	s.shares.leave(s.of, s.kind)
 	return func() {
+		s.shares.back(s.of, s.kind)
 		s.slot = s.tries
 		s.slot <- struct{}{}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"github.com/fencegate/fencegate/internal/auth"
 	"github.com/fencegate/fencegate/internal/statement"
 )
 
@@ -28,7 +29,8 @@ const Several = "several"
 
 // visit is what a request has from its first to its last step.
 type visit struct {
-	id string
+	id        string
+	principal auth.Principal
 	Outcome
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/fencegate/fencegate/internal/api"
+	"github.com/fencegate/fencegate/internal/auth"
 	"github.com/fencegate/fencegate/internal/catalog"
 	"github.com/fencegate/fencegate/internal/gate"
 )
@@ -26,6 +27,9 @@ type Config struct {
 	Contract []byte // openapi.yaml as it is served
 	Log      *slog.Logger
 	Limits   Limits
+	// Authenticate says who a request comes from. Errors: *identity.Rejection,
+	// identity.ErrUnavailable.
+	Authenticate func(*http.Request) (auth.Principal, error)
 	// LoopbackOnly refuses requests to any other host name. Zero value: any.
 	LoopbackOnly bool
 	// Observe is told what became of each request, and must not block. Zero value:
@@ -40,6 +44,7 @@ type Limits struct {
 	Rows        int   // of a read's answer, of a write's body
 	Filters     int
 	InFlight    int // writes and lease calls served at once, and half as many reads; more are turned away with 503
+	PerOne      int // of them, those of one principal, and half of the waiting and the streams; 0: no bound
 	Waiting     int // acquires that wait for a lock at once
 	Request     time.Duration
 }
@@ -52,6 +57,7 @@ type Server struct {
 	tries     chan struct{} // of requests that have waited
 	waiters   chan struct{}
 	streams   chan struct{}
+	shares    *shares
 	router    chi.Router
 }
 
@@ -63,11 +69,15 @@ func New(cfg Config) (*Server, error) {
 	if l.BodyBytes < 1 || l.AnswerBytes < 1 || l.Rows < 1 || l.Filters < 1 || l.InFlight < 1 || l.Waiting < 1 || l.Request < 1 {
 		return nil, errors.New("proxy: every limit must be positive")
 	}
+	if cfg.Authenticate == nil {
+		return nil, errors.New("proxy: nobody says who a request comes from")
+	}
 	s := &Server{Config: cfg, slots: make(chan struct{}, l.InFlight), readSlots: make(chan struct{}, max(1, l.InFlight/2)),
 		tries: make(chan struct{}, max(1, l.InFlight/16)), waiters: make(chan struct{}, l.Waiting), streams: make(chan struct{}, maxStreams)}
+	s.shares = newShares(perOne(l))
 	router := chi.NewRouter()
 	s.router = router
-	router.Use(rawPath, joinPrefer, s.identify, s.logAccess, s.recoverPanic, s.loopbackOnly, s.limit)
+	router.Use(rawPath, joinPrefer, s.identify, s.logAccess, s.recoverPanic, s.loopbackOnly, s.authenticate, s.throttle, s.limit)
 	router.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, &fault{status: http.StatusNotFound, slug: "not_found", detail: "there is nothing at " + r.URL.Path})
 	})
@@ -77,6 +87,14 @@ func New(cfg Config) (*Server, error) {
 		ErrorHandlerFunc: s.failBinding,
 	})
 	return s, nil
+}
+
+// perOne is what one principal may occupy.
+func perOne(l Limits) [kinds]int {
+	if l.PerOne == 0 {
+		return [kinds]int{}
+	}
+	return [kinds]int{writing: l.PerOne, reading: max(1, l.PerOne/2), waiting: max(1, l.Waiting/2), streaming: maxStreams / 2}
 }
 
 // ServeHTTP implements http.Handler.

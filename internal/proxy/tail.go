@@ -11,6 +11,7 @@ import (
 
 	"github.com/fencegate/fencegate/internal/api"
 	"github.com/fencegate/fencegate/internal/audit"
+	"github.com/fencegate/fencegate/internal/auth"
 )
 
 const (
@@ -30,6 +31,11 @@ func (s *Server) StreamRefusals(w http.ResponseWriter, r *http.Request, params a
 		s.fail(w, r, err)
 		return
 	}
+	if !s.shares.enter(principal(r), streaming) {
+		s.fail(w, r, errShareTaken)
+		return
+	}
+	defer s.shares.leave(principal(r), streaming)
 	select {
 	case s.streams <- struct{}{}:
 		defer func() { <-s.streams }()
@@ -51,7 +57,7 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, filter audit.Fil
 	defer r.Context().Value(stayKey).(*stay).pause()()
 	out := s.stream(w, r)
 	var sent time.Time
-	err := s.Gate.TailRefusals(out.whole, filter, from, func(records []audit.Record) error {
+	err := s.Gate.TailRefusals(out.whole, principal(r), filter, from, func(records []audit.Record) error {
 		select {
 		case <-s.Gate.Stopped():
 			return errStopping
@@ -63,6 +69,10 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, filter audit.Fil
 		sent = time.Now()
 		return out.send(func() error { return write(w, events(records)) })
 	})
+	if errors.Is(err, auth.ErrDenied) {
+		s.fail(w, r, err)
+		return
+	}
 	if out.whole.Err() == nil && !errors.Is(err, errStopping) {
 		s.Log.Warn("a stream of refusals was cut off", "error", err, "request_id", requestID(r))
 		panic(http.ErrAbortHandler)

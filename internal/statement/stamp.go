@@ -71,7 +71,7 @@ func stampInsert(b *builder, t *catalog.Table, names []string, claims []lease.Cl
 
 // checkStamp keeps the fence column out of what a request may write.
 func checkStamp(t *catalog.Table, names []string) error {
-	if t.FenceColumn == "" || !slices.Contains(names, t.FenceColumn) {
+	if t.FenceColumn == "" || !slices.Contains(names, t.FenceColumn) || !t.Shows(t.FenceColumn) {
 		return nil
 	}
 	return &Fault{Code: FenceColumn, Column: t.FenceColumn,

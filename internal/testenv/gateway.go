@@ -31,6 +31,7 @@ type GatewayOptions struct {
 	LockService string    // YAML of the lock service, instead of the section redis; "": RedisURL and KeyPrefix
 	Tables      string    // "": devstack.ShopTables
 	Config      string    // more top-level YAML sections
+	Auth        string    // YAML of who may come, from auth: on; "": auth: none
 	Env         []string
 }
 
@@ -40,6 +41,8 @@ type Gateway struct {
 	AdminURL string
 	Database *Database
 	Options  GatewayOptions
+	// Credential is what requests are sent with, as Bearer; "": none is.
+	Credential string
 
 	cmd   *exec.Cmd
 	log   *logBuffer
@@ -73,10 +76,17 @@ func (g *Gateway) Again(t testing.TB) *Gateway {
 	return StartGateway(t, g.Options)
 }
 
+// As is g for requests under another credential.
+func (g *Gateway) As(credential string) *Gateway {
+	as := *g
+	as.Credential = credential
+	return &as
+}
+
 func writeConfig(t testing.TB, o GatewayOptions) string {
 	t.Helper()
 	quote := func(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
-	text := "listen: 127.0.0.1:0\nadmin_listen: localhost:0\nauth: none\n"
+	text := "listen: 127.0.0.1:0\nadmin_listen: localhost:0\n" + first(o.Auth, "auth: none\n")
 	if o.LockService != "" {
 		text += o.LockService
 	} else if !strings.Contains(o.Config, "redis:") {

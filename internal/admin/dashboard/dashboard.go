@@ -33,7 +33,9 @@ type Config struct {
 	Draining func() bool
 	// Past finds who can write past the gateway. It is asked in the background.
 	Past func(context.Context) *doctor.Report
-	// Who says whom a request comes from; with an error nothing is shown but that.
+	// Who says whom a request comes from; with an error nothing is shown but that, and
+	// a browser asks for a password if it wraps ErrSignIn. Pages show what the
+	// principal may see.
 	Who func(*http.Request) (auth.Principal, error)
 	// LoopbackOnly answers only requests whose Host is a loopback name: no page of
 	// another origin can reach a listener on loopback under a name of its own.
@@ -41,6 +43,9 @@ type Config struct {
 	About        About
 	Log          *slog.Logger
 }
+
+// ErrSignIn says that a request has no credentials, or none that are good.
+var ErrSignIn = errors.New("the user name may be anything, the password is an API key")
 
 // Serving is what serves workers, and by which configuration.
 type Serving struct {

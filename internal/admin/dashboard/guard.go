@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"github.com/fencegate/fencegate/internal/auth"
@@ -39,16 +40,21 @@ func (d *Dashboard) guard(next http.Handler) http.Handler {
 func (d *Dashboard) identify(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, err := d.Who(r)
-		if err != nil {
-			d.fail(w, r, &problem{status: http.StatusForbidden, title: "Not for everybody", detail: err.Error()})
+		switch {
+		case errors.Is(err, ErrSignIn):
+			w.Header().Set("WWW-Authenticate", `Basic realm="fencegate", charset="UTF-8"`)
+			d.fail(w, r, &problem{http.StatusUnauthorized, "Sign in", err.Error()})
+			return
+		case err != nil:
+			d.fail(w, r, &problem{http.StatusForbidden, notForAll, err.Error()})
 			return
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), principalKey{}, who)))
 	})
 }
 
-// principalOf returns nobody for a request that did not get in.
-func principalOf(r *http.Request) auth.Principal {
-	who, _ := r.Context().Value(principalKey{}).(auth.Principal)
+// principalIn returns whom a request comes from: nobody, if it did not get in.
+func principalIn(ctx context.Context) auth.Principal {
+	who, _ := ctx.Value(principalKey{}).(auth.Principal)
 	return who
 }

@@ -3,7 +3,6 @@ package dashboard_test
 import (
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -133,25 +132,5 @@ func TestOffLoopbackThereAreNoPagesWithoutAuthentication(t *testing.T) {
 	}
 	if answer := ask(t, "GET", base+"/readyz", "", nil); answer.Status != 200 {
 		t.Errorf("/readyz: %d", answer.Status)
-	}
-}
-
-// Who is no administrator looks, and no more.
-func TestWhoIsNoAdministratorOnlyLooks(t *testing.T) {
-	t.Parallel()
-	d, g := inside(t)
-	pages := httptest.NewServer(d)
-	t.Cleanup(pages.Close)
-	granted(t, g, "a")
-	answer := ask(t, "GET", pages.URL+"/lock?key=a", "", nil)
-	if answer.Status != 200 || strings.Contains(answer.Body, "<form method=\"post\"") || !strings.Contains(answer.Body, "for administrators") || !strings.Contains(answer.Body, "may only look") {
-		t.Errorf("%d %s", answer.Status, answer.Body)
-	}
-	form := url.Values{"key": {"a"}, "token": {"1"}, "reason": {"why"}, "confirm": {"a"}}.Encode()
-	if answer := ask(t, "POST", pages.URL+"/lock?key=a", form, nil); answer.Status != 403 {
-		t.Errorf("%d %s", answer.Status, answer.Body)
-	}
-	if state, err := g.Look(t.Context(), "a"); err != nil || !state.Live {
-		t.Errorf("%+v, %v", state, err)
 	}
 }

@@ -70,7 +70,7 @@ func (d *Dashboard) lanes(ctx context.Context, f audit.Filter, now time.Time, qu
 		l.Until = now
 	}
 	l.Step = stepFor(l.Until.Sub(l.Since))
-	counts, err := d.gate().CountRefusals(ctx, f, l.Step, countMost)
+	counts, err := d.gate().CountRefusals(ctx, principalIn(ctx), f, l.Step, countMost)
 	if err != nil {
 		return l, err
 	}

@@ -54,11 +54,14 @@ func (d *Dashboard) lock(r *http.Request, who auth.Principal) (page, error) {
 		return page{}, badRequest("The address names no lock key.")
 	}
 	before, _ := strconv.ParseInt(query.Get("before"), 10, 64)
+	if err := auth.AllowLook(who, key); err != nil {
+		return page{}, err
+	}
 	p, body := d.lockPage(r.Context(), key, max(before, 0))
 	if token, err := lease.ParseToken(query.Get("revoked")); err == nil {
 		body.Revoked = token.String()
 	}
-	body.Moderate = body.Granted && auth.AllowRevoke(who) == nil
+	body.Moderate = body.Granted && who.Admin
 	p.Body = body
 	return p, nil
 }
@@ -71,9 +74,9 @@ func (d *Dashboard) lockPage(ctx context.Context, key lease.Key, before int64) (
 	if before > 0 {
 		body.First = lockLink(key)
 	}
-	state, err := d.gate().Look(ctx, key)
+	state, err := d.gate().Look(ctx, principalIn(ctx), key)
 	if err != nil {
-		state.Mark, err = d.gate().Mark(ctx, key)
+		state.Mark, err = d.gate().Mark(ctx, principalIn(ctx), key)
 		body.Blind = true
 	}
 	if err == nil {
@@ -89,7 +92,12 @@ func (d *Dashboard) lockPage(ctx context.Context, key lease.Key, before int64) (
 
 // history fills in one page of grants and the refusals that lie between them.
 func (d *Dashboard) history(ctx context.Context, body *lockBody, before int64) error {
-	grants, err := d.gate().ListGrants(ctx, body.Key, before, lockGrants+1)
+	var grants []audit.Grant
+	var err error
+	who := principalIn(ctx)
+	if who.Admin { // others see what was refused to them
+		grants, err = d.gate().ListGrants(ctx, who, body.Key, before, lockGrants+1)
+	}
 	if err != nil {
 		return err
 	}
@@ -103,7 +111,7 @@ func (d *Dashboard) history(ctx context.Context, body *lockBody, before int64) e
 		between.Since = oldest.OccurredAt
 		body.Older = lockLink(body.Key) + "&before=" + strconv.FormatInt(oldest.ID, 10)
 	}
-	refusals, err := d.gate().ListRefusals(ctx, between, lockRefusals)
+	refusals, err := d.gate().ListRefusals(ctx, who, between, lockRefusals)
 	if err != nil {
 		return err
 	}

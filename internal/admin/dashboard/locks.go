@@ -69,7 +69,7 @@ func (d *Dashboard) locks(r *http.Request, _ auth.Principal) (page, error) {
 func (d *Dashboard) listLeases(ctx context.Context, body *locksBody, last lease.Key) (lease.Key, error) {
 	for range locksMost {
 		picked := fence.Selection{Prefix: body.Prefix, After: last, Limit: locksRound, Held: true}
-		live, next, err := d.gate().ListLeases(ctx, picked)
+		live, next, err := d.gate().ListLeases(ctx, principalIn(ctx), picked)
 		if err != nil {
 			return d.listMarks(ctx, body, picked)
 		}
@@ -88,7 +88,7 @@ func (d *Dashboard) listLeases(ctx context.Context, body *locksBody, last lease.
 
 func (d *Dashboard) listMarks(ctx context.Context, body *locksBody, picked fence.Selection) (last lease.Key, err error) {
 	picked.Limit = locksPage
-	marks, err := d.gate().ListMarks(ctx, picked)
+	marks, err := d.gate().ListMarks(ctx, principalIn(ctx), picked)
 	if err != nil {
 		return "", err
 	}

@@ -24,13 +24,13 @@ type overviewBody struct {
 	Trouble  string // why refusals are not known, "": they are
 }
 
-func (d *Dashboard) overview(r *http.Request, _ auth.Principal) (page, error) {
+func (d *Dashboard) overview(r *http.Request, who auth.Principal) (page, error) {
 	body := overviewBody{Lights: d.strip(r.Context()), Activity: newActivity(d.Recorder.Recent())}
 	body.Verdict = verdict(body.Lights)
 	now := time.Now()
 	filter := audit.Filter{Since: now.Add(-overviewSpan)}
 	var err error
-	if body.Latest, err = d.gate().ListRefusals(r.Context(), audit.Filter{}, latest); err == nil {
+	if body.Latest, err = d.gate().ListRefusals(r.Context(), who, audit.Filter{}, latest); err == nil {
 		body.Lanes, err = d.lanes(r.Context(), filter, now, "")
 	}
 	body.Trouble = d.trouble(err)

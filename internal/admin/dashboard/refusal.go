@@ -18,12 +18,12 @@ type refusalBody struct {
 	Command string // tells the same at a shell
 }
 
-func (d *Dashboard) refusal(r *http.Request, _ auth.Principal) (page, error) {
+func (d *Dashboard) refusal(r *http.Request, who auth.Principal) (page, error) {
 	id, err := strconv.ParseInt(r.URL.Query().Get("id"), 10, 64)
 	if err != nil || id < 1 {
 		return page{}, badRequest("The address names no record.")
 	}
-	story, err := d.gate().Refusal(r.Context(), id)
+	story, err := d.gate().Refusal(r.Context(), who, id)
 	if errors.Is(err, audit.ErrNotFound) {
 		return page{}, &problem{http.StatusNotFound, "No such record", "It was never there, or it was dropped with its week when its time was over."}
 	}

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -73,7 +74,11 @@ func (d *Dashboard) refusals(r *http.Request, _ auth.Principal) (page, error) {
 	if f.follow && body.Follow != "" {
 		p.Follow = "stream?" + with(f.query, "span", "", "since", "", "follow", "").Encode()
 	}
-	if err := d.listRefusals(r, &body, now); err != nil {
+	err = d.listRefusals(r, &body, now)
+	if errors.Is(err, auth.ErrDenied) {
+		return page{}, err
+	}
+	if err != nil {
 		body.Trouble, p.Status = d.trouble(err), http.StatusServiceUnavailable
 	}
 	p.Body = body
@@ -84,7 +89,7 @@ func (d *Dashboard) listRefusals(r *http.Request, body *refusalsBody, now time.T
 	f := body.Filter
 	paged := f.audit
 	paged.Before = f.before
-	records, err := d.gate().ListRefusals(r.Context(), paged, refusalsPage+1)
+	records, err := d.gate().ListRefusals(r.Context(), principalIn(r.Context()), paged, refusalsPage+1)
 	if err != nil {
 		return err
 	}

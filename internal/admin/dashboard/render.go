@@ -44,11 +44,13 @@ type page struct {
 	Goto   string        // where to go instead of drawing; "": nowhere
 	Body   any
 
-	Now       time.Time
-	Who       auth.Principal
-	MayRevoke bool
-	About     About
+	Now   time.Time
+	Who   auth.Principal
+	Admin bool
+	About About
 }
+
+const notForAll = "Not for everybody"
 
 // problem is an error that is shown as a page of its own.
 type problem struct {
@@ -74,7 +76,7 @@ func (d *Dashboard) page(make func(*http.Request, auth.Principal) (page, error))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
 		defer cancel()
-		p, err := make(r.WithContext(ctx), principalOf(r))
+		p, err := make(r.WithContext(ctx), principalIn(ctx))
 		switch {
 		case err != nil:
 			d.fail(w, r, err)
@@ -94,8 +96,8 @@ func seeOther(w http.ResponseWriter, to string) {
 }
 
 func (d *Dashboard) draw(w http.ResponseWriter, r *http.Request, p page) {
-	p.Who, p.About = principalOf(r), d.About
-	p.MayRevoke = auth.AllowRevoke(p.Who) == nil
+	p.Who, p.About = principalIn(r.Context()), d.About
+	p.Admin = p.Who.Admin
 	if p.Now.IsZero() {
 		p.Now = time.Now()
 	}
@@ -114,7 +116,11 @@ func (d *Dashboard) draw(w http.ResponseWriter, r *http.Request, p page) {
 
 func (d *Dashboard) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var known *problem
-	if !errors.As(err, &known) {
+	switch {
+	case errors.As(err, &known):
+	case errors.Is(err, auth.ErrDenied):
+		known = &problem{http.StatusForbidden, notForAll, err.Error()}
+	default:
 		known = &problem{http.StatusServiceUnavailable, "Not known now", d.trouble(err)}
 	}
 	d.draw(w, r, page{Name: "problem", Title: known.title, Status: known.status, Body: known.detail})

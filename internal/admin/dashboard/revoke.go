@@ -37,8 +37,8 @@ func (d *Dashboard) revoke(r *http.Request, who auth.Principal) (page, error) {
 	if err := r.ParseForm(); err != nil {
 		return page{}, &problem{http.StatusBadRequest, "Not understood", "The form could not be read: it is malformed or too large."}
 	}
-	if err := auth.AllowRevoke(who); err != nil {
-		return page{}, &problem{http.StatusForbidden, "Not for everybody", "Revoking is for administrators."}
+	if err := auth.AllowAdmin(who, "revoking"); err != nil {
+		return page{}, err
 	}
 	key, err := keyOf(r.PostForm.Get("key"))
 	if err != nil || key == "" {
@@ -81,7 +81,7 @@ func (f *revokeForm) read(key lease.Key) (r fence.Revocation, right bool) {
 // changedHands keeps an operator from cutting off a holder that he has not seen. A
 // grant after this look is cut off all the same.
 func (d *Dashboard) changedHands(r *http.Request, key lease.Key, seen string) string {
-	mark, err := d.gate().Mark(r.Context(), key)
+	mark, err := d.gate().Mark(r.Context(), principalIn(r.Context()), key)
 	if err != nil || mark.Token == 0 || mark.Token.String() == seen {
 		return "" // Revoke tells it better
 	}

@@ -47,7 +47,7 @@ func (d *Dashboard) follow(w http.ResponseWriter, ctx context.Context, f audit.F
 		_, err := w.Write([]byte(text))
 		return cmp.Or(err, out.Flush())
 	}
-	err := now.TailRefusals(ctx, f, audit.Place{}, func(records []audit.Record) error {
+	err := now.TailRefusals(ctx, principalIn(ctx), f, audit.Place{}, func(records []audit.Record) error {
 		select {
 		case <-now.Stopped():
 			return errStopping

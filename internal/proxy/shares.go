@@ -1,0 +1,167 @@
+package proxy
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/fencegate/fencegate/internal/auth"
+)
+
+// kind is what a request occupies.
+type kind int
+
+const (
+	writing kind = iota
+	reading
+	waiting
+	streaming
+	kinds
+)
+
+// shares bounds what each principal occupies, and how often it comes, so that the
+// storm of one is not everybody's.
+type shares struct {
+	most [kinds]int // of a principal without bounds of its own; 0: no bound
+	mu   sync.Mutex
+	of   map[string]*share
+	full int // how many shares there may be before idle ones are looked for
+}
+
+// share is one principal's.
+type share struct {
+	has  [kinds]int
+	pace *rate.Limiter // nil: it may come as often as it likes
+}
+
+// manyShares is where looking for idle ones begins.
+const manyShares = 1024
+
+func newShares(most [kinds]int) *shares {
+	return &shares{most: most, of: map[string]*share{}, full: manyShares}
+}
+
+// comes counts one request of p in, and tells what its pace leaves it.
+func (s *shares) comes(p auth.Principal) (pace pace, ok bool) {
+	limits := p.Limits()
+	if limits.PerSecond == 0 {
+		return pace, true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	limiter := s.get(p).paced(limits.PerSecond)
+	pace.perSecond = limits.PerSecond
+	ok = limiter.Allow()
+	pace.left = int(math.Max(0, limiter.Tokens()))
+	if !ok {
+		pace.wait = time.Duration(float64(time.Second) / float64(limits.PerSecond) * (1 - limiter.Tokens()))
+	}
+	return pace, ok
+}
+
+// paced returns what keeps the pace, which a newer configuration may have changed.
+func (s *share) paced(perSecond int) *rate.Limiter {
+	if s.pace == nil || s.pace.Burst() != 2*perSecond {
+		s.pace = rate.NewLimiter(rate.Limit(perSecond), 2*perSecond)
+	}
+	return s.pace
+}
+
+// enter counts what p occupies, or is false if it has all it may.
+func (s *shares) enter(p auth.Principal, k kind) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	share := s.get(p)
+	if most := s.bound(p, k); most > 0 && share.has[k] >= most {
+		return false
+	}
+	share.has[k]++
+	return true
+}
+
+func (s *shares) leave(p auth.Principal, k kind) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.get(p).has[k]--
+}
+
+// back counts what p occupied before, whatever it may.
+func (s *shares) back(p auth.Principal, k kind) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.get(p).has[k]++
+}
+
+// bound is the most that p may occupy. What it may have in flight is of writes;
+// of reads it is half as many, as there are of them all.
+func (s *shares) bound(p auth.Principal, k kind) int {
+	own := p.Limits().InFlight
+	switch {
+	case own > 0 && k == writing:
+		return own
+	case own > 0 && k == reading:
+		return max(1, own/2)
+	}
+	return s.most[k]
+}
+
+// get returns the share of p. s.mu is held.
+func (s *shares) get(p auth.Principal) *share {
+	if known := s.of[p.Name]; known != nil {
+		return known
+	}
+	if len(s.of) >= s.full {
+		s.forget()
+	}
+	made := &share{}
+	s.of[p.Name] = made
+	return made
+}
+
+// forget drops the shares that say what new ones would.
+func (s *shares) forget() {
+	for name, share := range s.of {
+		idle := share.has == [kinds]int{} && (share.pace == nil || share.pace.Tokens() >= float64(share.pace.Burst()))
+		if idle {
+			delete(s.of, name)
+		}
+	}
+	s.full = max(manyShares, 2*len(s.of))
+}
+
+// pace is how often a principal may still come.
+type pace struct {
+	perSecond, left int
+	wait            time.Duration // until the next one may
+}
+
+// write says it as draft-ietf-httpapi-ratelimit-headers does.
+func (p pace) write(h http.Header) {
+	if p.perSecond == 0 {
+		return
+	}
+	h.Set("RateLimit-Policy", fmt.Sprintf(`"principal";q=%d;w=1`, p.perSecond))
+	h.Set("RateLimit", `"principal";r=`+strconv.Itoa(p.left)+`;t=1`)
+}
+
+// throttle turns away what comes too often, before its body is read.
+func (s *Server) throttle(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		pace, ok := s.shares.comes(principal(r))
+		pace.write(w.Header())
+		if !ok {
+			s.fail(w, r, &fault{status: http.StatusTooManyRequests, slug: "rate_limited", retryAfter: pace.wait,
+				detail: fmt.Sprintf("%s may send %d requests a second", principal(r).Name, pace.perSecond)})
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+var errShareTaken = &fault{status: http.StatusTooManyRequests, slug: "too_many_in_flight", retryAfter: time.Second,
+	detail: "you have as many requests in flight as you may; the rest of the gateway is for others"}
