@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Makes sure that the programs which `gateway dev` and the tests start are on
 # this machine: the PostgreSQL server and Redis; and for the tests PgBouncer, etcd,
-# Node.js with npm, which run the stock JavaScript client, Python, which runs
-# an example, and Chromium, which looks at the dashboard. Names may be given:
+# Node.js with npm, which run the stock JavaScript client, Python, which runs an
+# example, promtool, which checks the alert rules, and Chromium, which looks at the
+# dashboard. Names may be given:
 #
-#   scripts/deps.sh [postgres] [redis] [pgbouncer] [etcd] [node] [python] [chromium]
+#   scripts/deps.sh [postgres] [redis] [pgbouncer] [etcd] [node] [python] [promtool] [chromium]
 #
 # (default: postgres redis)
 #
@@ -68,6 +69,8 @@ have_pgbouncer() { have_program pgbouncer; }
 
 have_etcd() { have_program etcd; }
 
+have_promtool() { have_program promtool; }
+
 have_program() {
   local dir
   command -v "$1" >/dev/null && return
@@ -93,6 +96,8 @@ packages() {
       *:etcd) names+=(etcd) ;;
       *:python) names+=(python3) ;;
       *:chromium) names+=(chromium) ;;
+      dnf:promtool) names+=(golang-github-prometheus) ;;
+      *:promtool) names+=(prometheus) ;;
     esac
   done
   echo "${names[*]}"
@@ -126,6 +131,7 @@ leave_stopped() {
     case $need in
       postgres) need=postgresql ;;
       redis) need=redis-server ;;
+      promtool) need=prometheus ;;
       node | python | chromium) continue ;;
     esac
     "${root[@]}" systemctl --quiet disable --now "$need" >>"$log" 2>&1 || true
@@ -155,8 +161,8 @@ find_missing() {
   local need
   for need in "$@"; do
     case $need in
-      postgres | redis | pgbouncer | etcd | node | python | chromium) "have_$need" || missing+=("$need") ;;
-      *) echo "deps: unknown name $need: postgres, redis, pgbouncer, etcd, node, python or chromium" >&2 && exit 1 ;;
+      postgres | redis | pgbouncer | etcd | node | python | promtool | chromium) "have_$need" || missing+=("$need") ;;
+      *) echo "deps: unknown name $need: postgres, redis, pgbouncer, etcd, node, python, promtool or chromium" >&2 && exit 1 ;;
     esac
   done
 }

@@ -106,3 +106,34 @@ func TestRefusalsAreKeptWhileTheSchemaMoves(t *testing.T) {
 		t.Errorf("the next id is %s", next)
 	}
 }
+
+func TestAdmittedRecordsAreKeptWhileTheSchemaMoves(t *testing.T) {
+	t.Parallel()
+	s := newSchema(t)
+	s.db.Exec(t, refusalsSQL)
+	s.db.Exec(t, `INSERT INTO fencegate.refusals (occurred_at, code, disposition, operation, lock_key, presented_token, holder_digest, principal, request_id, remote_address, instance)
+		VALUES ('2026-01-12 00:00+00', 'fencing_required', 'admitted', 'update', '', 0, '', 'p', 'r', 'a', 'i'),
+		       (clock_timestamp(), 'stale_token', 'event', 'renew', 'k', 1, 'd', 'p', 'r', 'a', 'i')`)
+	const all = `SELECT string_agg(concat_ws(' ', id, occurred_at, code, disposition, operation), '; ' ORDER BY id) FROM fencegate.refusals`
+	const foreign = `SELECT count(*)::text FROM pg_constraint WHERE conname = 'refusals_disposition_known' AND pg_get_constraintdef(oid) LIKE '%admitted%'`
+	before, constraints := s.look(all), s.look(foreign)
+	s.move("0011_observe.down.sql")
+	if got := s.look(all); got != strings.Replace(before, "admitted", "event", 1) || s.look(foreign) != "0" {
+		t.Errorf("one version back: %s, not %s", got, before)
+	}
+	s.move("0011_observe.up.sql")
+	if got := s.look(all); got != before || s.look(foreign) != constraints {
+		t.Errorf("and forth again: %s, not %s", got, before)
+	}
+	// As the version before left them, a partition's constraint is its own as well.
+	s.move("0011_observe.down.sql")
+	s.db.Exec(t, `SELECT fencegate.add_refusal_week('2026-02-02 12:00+00')`)
+	s.move("0011_observe.up.sql")
+	s.db.Exec(t, `INSERT INTO fencegate.refusals (occurred_at, code, disposition, operation, lock_key, presented_token, holder_digest, principal, request_id, remote_address, instance)
+		VALUES ('2026-02-03 12:00+00', 'fencing_required', 'admitted', 'update', '', 0, '', 'p', 'r', 'a', 'i')`)
+	for _, sql := range []string{`DELETE FROM fencegate.refusals`, `UPDATE fencegate.refusals_20260202 SET code = ''`} {
+		if _, err := s.pool.Exec(t.Context(), sql); err == nil || !strings.Contains(err.Error(), "append-only") {
+			t.Errorf("%s: %v", sql, err)
+		}
+	}
+}

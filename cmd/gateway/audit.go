@@ -25,7 +25,7 @@ func newAudit() *cobra.Command {
 		Args:  usage(cobra.NoArgs),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newAuditList(), newAuditShow(), newAuditTail(), newAuditExport())
+	cmd.AddCommand(newAuditList(), newAuditShow(), newAuditTail(), newAuditExport(), newAuditReport())
 	for _, each := range append(cmd.Commands(), cmd) {
 		each.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{exitUsage, err} })
 	}
@@ -34,27 +34,29 @@ func newAudit() *cobra.Command {
 
 // asking is which refusals are asked for.
 type asking struct {
-	url                         string
+	reach
 	key, code, table, principal string
+	disposition                 string
 	since, until                string
 	json                        bool
 }
 
 func (a *asking) flags(cmd *cobra.Command, past bool) {
-	addURL(cmd, &a.url)
+	a.reach.flags(cmd)
+	cmd.Flags().StringVar(&a.disposition, "disposition", "", "only what became of it: `refused`, admitted or event")
 	cmd.Flags().StringVar(&a.key, "key", "", "only of this lock `key`")
 	cmd.Flags().StringVar(&a.code, "code", "", "only with this `code`, such as stale_token")
 	cmd.Flags().StringVar(&a.table, "table", "", "only of this table, as `schema.name`")
 	cmd.Flags().StringVar(&a.principal, "principal", "", "only of this principal's `name`")
 	if past {
-		cmd.Flags().StringVar(&a.since, "since", "", "only from this `time` on: 2026-01-31T12:00:00Z, or how long ago: 2h")
+		cmd.Flags().StringVar(&a.since, "since", "", "only from this `time` on: 2026-01-31T12:00:00Z, or how long ago: 2h, 7d")
 		cmd.Flags().StringVar(&a.until, "until", "", "only before this `time`, written alike")
 	}
 }
 
 func (a *asking) query() (url.Values, error) {
 	query := url.Values{}
-	for name, value := range map[string]string{"key": a.key, "code": a.code, "table": a.table, "principal": a.principal} {
+	for name, value := range map[string]string{"key": a.key, "code": a.code, "table": a.table, "principal": a.principal, "disposition": a.disposition} {
 		if value != "" {
 			query.Set(name, value)
 		}
@@ -79,22 +81,24 @@ func momentOf(text string) (time.Time, error) {
 	if ago, err := time.ParseDuration(text); err == nil {
 		return time.Now().Add(-ago), nil
 	}
+	if days, err := strconv.Atoi(strings.TrimSuffix(text, "d")); err == nil && strings.HasSuffix(text, "d") {
+		return time.Now().AddDate(0, 0, -days), nil
+	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return at, fmt.Errorf("%q is neither a time such as 2026-01-31T12:00:00Z nor a duration such as 2h", text)
+		return at, fmt.Errorf("%q is neither a time such as 2026-01-31T12:00:00Z nor a duration such as 2h or 7d", text)
 	}
 	return at, nil
 }
 
-func (a *asking) address(path string, query url.Values) string {
-	return strings.TrimSuffix(a.url, "/") + path + "?" + query.Encode()
-}
+func withQuery(path string, query url.Values) string { return path + "?" + query.Encode() }
 
 // record is Refusal of openapi.yaml, and history its Grant.
 type record struct {
 	ID           string
 	OccurredAt   time.Time `json:"occurred_at"`
 	Code         string
+	Disposition  string
 	Operation    string
 	Table        string
 	Key          string
@@ -114,11 +118,11 @@ type history struct {
 	OccurredAt                   time.Time `json:"occurred_at"`
 }
 
-const refusalHeads = "TIME\tCODE\tKEY\tTOKEN\tMARK\tCLIENT\tWHAT\tID\t"
+const refusalHeads = "TIME\tDISPOSITION\tCODE\tKEY\tTOKEN\tMARK\tCLIENT\tWHAT\tID\t"
 
 func (r record) row() string {
 	return strings.Join([]string{
-		r.OccurredAt.Local().Format("2006-01-02 15:04:05.000"), r.Code, plain(r.Key), r.Token, or(r.Mark, "-"),
+		r.OccurredAt.Local().Format("2006-01-02 15:04:05.000"), r.Disposition, r.Code, or(plain(r.Key), "-"), or(r.Token, "-"), or(r.Mark, "-"),
 		or(plain(r.Client), "-"), strings.TrimSpace(r.Operation + " " + plain(r.Table)), r.ID,
 	}, "\t") + "\t"
 }
@@ -151,7 +155,7 @@ func newAuditList() *cobra.Command {
 				return err
 			}
 			query.Set("limit", strconv.Itoa(limit))
-			raw, err := exchange(cmd.Context(), http.MethodGet, a.address("/v1/refusals", query), nil)
+			raw, err := a.exchange(cmd.Context(), http.MethodGet, withQuery("/v1/refusals", query), nil)
 			if err != nil {
 				return err
 			}
@@ -206,7 +210,7 @@ func newAuditShow() *cobra.Command {
 		Short: "Tell the story of one refusal: who paused, who took over, what was refused",
 		Args:  usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			raw, err := exchange(cmd.Context(), http.MethodGet, strings.TrimSuffix(a.url, "/")+"/v1/refusals/"+url.PathEscape(args[0]), nil)
+			raw, err := a.exchange(cmd.Context(), http.MethodGet, "/v1/refusals/"+url.PathEscape(args[0]), nil)
 			if err != nil {
 				return err
 			}
@@ -220,30 +224,36 @@ func newAuditShow() *cobra.Command {
 			return r.tell(cmd.OutOrStdout())
 		},
 	}
-	addURL(cmd, &a.url)
+	a.reach.flags(cmd)
 	cmd.Flags().BoolVar(&a.json, "json", false, "print the gateway's answer, JSON")
 	return cmd
 }
 
 // tell prints the key's history with the refusal in its place.
 func (r record) tell(out io.Writer) error {
-	fmt.Fprintf(out, "%s of %s under %s, token %s\n", r.Code, strings.TrimSpace(r.Operation+" "+plain(r.Table)), plain(r.Key), r.Token)
+	fmt.Fprintf(out, "%s of %s under %s, token %s\n", r.Code, strings.TrimSpace(r.Operation+" "+plain(r.Table)), or(plain(r.Key), "no lock key"), or(r.Token, "none"))
+	if r.Disposition == "admitted" {
+		fmt.Fprintln(out, "let through in observe mode: the write is there")
+	}
 	fmt.Fprintf(out, "client %s, principal %s, from %s, request %s, gateway %s\n\n",
 		or(plain(r.Client), "unknown"), plain(r.Principal), r.Remote, plain(r.RequestID), plain(r.Instance))
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	line := func(at time.Time, text, token, client string) {
 		fmt.Fprintf(table, "%s\t%s\ttoken %s\t%s\t\n", at.Local().Format("2006-01-02 15:04:05.000"), text, token, plain(client))
 	}
-	told := false
+	told, happened := false, "REFUSED"
+	if r.Disposition == "admitted" {
+		happened = "ADMITTED"
+	}
 	for _, h := range r.History {
 		if !told && h.OccurredAt.After(r.OccurredAt) {
-			line(r.OccurredAt, "REFUSED", r.Token, r.Client)
+			line(r.OccurredAt, happened, or(r.Token, "none"), r.Client)
 			told = true
 		}
 		line(h.OccurredAt, strings.TrimSpace(h.Event+" "+plain(h.Reason)), h.Token, h.Client)
 	}
 	if !told {
-		line(r.OccurredAt, "REFUSED", r.Token, r.Client)
+		line(r.OccurredAt, happened, or(r.Token, "none"), r.Client)
 	}
 	return table.Flush()
 }
@@ -264,7 +274,7 @@ func newAuditExport() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			body, err := open(cmd.Context(), a.address("/v1/refusals", query), http.Header{"Accept": {media}})
+			body, err := a.open(cmd.Context(), withQuery("/v1/refusals", query), http.Header{"Accept": {media}})
 			if err != nil {
 				return err
 			}
@@ -311,7 +321,7 @@ func (a *asking) tail(ctx context.Context, out, errOut io.Writer, query url.Valu
 		if last != "" {
 			header.Set("Last-Event-ID", last)
 		}
-		body, err := open(ctx, a.address("/v1/refusals/stream", query), header)
+		body, err := a.open(ctx, withQuery("/v1/refusals/stream", query), header)
 		if err != nil && !begun {
 			return err
 		}
@@ -340,13 +350,16 @@ func (a *asking) tail(ctx context.Context, out, errOut io.Writer, query url.Valu
 func (a *asking) events(out io.Writer, body io.Reader, last string) (string, error) {
 	lines := bufio.NewScanner(body)
 	lines.Buffer(nil, 1<<20)
-	id := ""
+	id, stopping := "", false
 	for lines.Scan() {
+		if lines.Text() == "event: stopping" {
+			stopping = true
+		}
 		if text, ok := strings.CutPrefix(lines.Text(), "id: "); ok {
 			id = text
 		}
 		data, ok := strings.CutPrefix(lines.Text(), "data: ")
-		if !ok || id == last {
+		if !ok || id == last || stopping {
 			continue
 		}
 		if err := a.print(out, json.RawMessage(data)); err != nil {

@@ -51,9 +51,9 @@ func TestAuditTellsWhatWasRefused(t *testing.T) {
 	cmd := exec.Command("sh", "-c", story)
 	cmd.Env = leaseEnv(t, g.URL)
 	out, err := cmd.Output()
-	const row = "TIME stale_token inventory:SKU-1 1 2 \"worker-\\x1b[2Ja\" update shop.inventory 1\n"
-	want := "TIME CODE KEY TOKEN MARK CLIENT WHAT ID\n" + row + `"code":"stale_token"
-TIME CODE KEY TOKEN MARK CLIENT WHAT ID
+	const row = "TIME refused stale_token inventory:SKU-1 1 2 \"worker-\\x1b[2Ja\" update shop.inventory 1\n"
+	want := "TIME DISPOSITION CODE KEY TOKEN MARK CLIENT WHAT ID\n" + row + `"code":"stale_token"
+TIME DISPOSITION CODE KEY TOKEN MARK CLIENT WHAT ID
 code 64
 code 64
 stale_token of update shop.inventory under inventory:SKU-1, token 1

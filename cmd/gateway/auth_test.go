@@ -11,8 +11,8 @@ import (
 	"github.com/fencegate/fencegate/internal/testenv"
 )
 
-// newKey returns a key of `gateway auth key new` and what it says to keep of it.
-func newKey(t *testing.T, args ...string) (key, kept string) {
+// newAPIKey returns a key of `gateway auth key new` and what it says to keep of it.
+func newAPIKey(t *testing.T, args ...string) (key, kept string) {
 	t.Helper()
 	cmd := exec.Command(testenv.GatewayBinary(t), append([]string{"auth", "key", "new"}, args...)...)
 	var told strings.Builder
@@ -26,11 +26,11 @@ func newKey(t *testing.T, args ...string) (key, kept string) {
 
 func TestAKeyIsMadeKeptAndUsed(t *testing.T) {
 	t.Parallel()
-	key, kept := newKey(t, "--expires-in", "1h")
+	key, kept := newAPIKey(t, "--expires-in", "1h")
 	if !regexp.MustCompile(`^fgk_[0-9a-f]{12}_[A-Za-z0-9_-]{43}$`).MatchString(key) || strings.Contains(kept, key) {
 		t.Fatalf("the key is %q, kept is\n%s", key, kept)
 	}
-	second, keptToo := newKey(t)
+	second, keptToo := newAPIKey(t)
 	if second == key {
 		t.Fatal("two keys are one")
 	}

@@ -19,13 +19,11 @@ import (
 
 // openDashboard makes the pages of a gateway that listens already.
 func (h *house) openDashboard(cfg *config.Config) (*dashboard.Dashboard, error) {
-	plain, err := plainConnection(cfg)
-	if err != nil {
-		return nil, err
-	}
+	loopback := auth.IsLoopback(h.admin.Addr().String())
 	return dashboard.New(dashboard.Config{
 		Now: func() dashboard.Serving {
-			return dashboard.Serving{Gate: h.gate, Specs: specs(cfg), Masked: cfg.Masked()}
+			now := h.now.Load()
+			return dashboard.Serving{Gate: now.gate, Specs: specs(now.config), Masked: now.config.Masked()}
 		},
 		Recorder: h.metrics.Record(),
 		Checks: []dashboard.Check{
@@ -33,38 +31,38 @@ func (h *house) openDashboard(cfg *config.Config) (*dashboard.Dashboard, error) 
 			{Name: "Lock service", Ask: func(ctx context.Context) (string, error) { return "", h.locks.ask(ctx) }},
 			{Name: "Schema", Ask: h.schema},
 		},
-		Draining: h.probes.Draining,
-		Past: func(ctx context.Context) *doctor.Report {
-			return doctor.ExaminePast(ctx, doctor.Patient{Config: cfg, Specs: specs(cfg), Plain: plain})
-		},
-		Who:          whoLooks(cfg, h.who, auth.IsLoopback(h.admin.Addr().String())),
-		LoopbackOnly: auth.IsLoopback(h.admin.Addr().String()),
+		Draining:     h.probes.Draining,
+		Past:         h.past,
+		Who:          func(r *http.Request) (auth.Principal, error) { return h.now.Load().looks(r, loopback) },
+		LoopbackOnly: loopback,
 		About:        dashboard.About{Version: buildVersion(), Instance: instanceName(), Started: time.Now(), Build: buildFacts()},
 		Log:          h.log,
 	})
 }
 
-// whoLooks keeps the pages to loopback where nobody is authenticated, as the workers'
-// listener is kept there: they tell of keys and clients, and cut holders off.
-func whoLooks(cfg *config.Config, who authenticator, loopback bool) authenticator {
-	if cfg.Auth == config.AuthNone {
-		return func(*http.Request) (auth.Principal, error) {
-			if !loopback {
-				return auth.Principal{}, fmt.Errorf("auth is %s: the dashboard is served on loopback only, and admin_listen is %s", cfg.Auth, cfg.Admin)
-			}
-			return auth.Anyone, nil
-		}
+// past finds who can write past the gateway.
+func (h *house) past(ctx context.Context) *doctor.Report {
+	cfg := h.settings.now.Load()
+	plain, err := plainConnection(cfg)
+	if err != nil {
+		return &doctor.Report{Unseen: []doctor.Unseen{{About: "the database", Why: err.Error(), Blind: true}}}
 	}
-	return func(r *http.Request) (auth.Principal, error) {
-		p, err := who(withKey(r))
-		if errors.Is(err, identity.ErrUnavailable) {
-			return p, err
-		}
-		if err != nil {
-			return p, dashboard.ErrSignIn
-		}
-		return p, nil
+	return doctor.ExaminePast(ctx, doctor.Patient{Config: cfg, Specs: specs(cfg), Plain: plain})
+}
+
+// looks says who looks at the pages. Where nobody is authenticated they are kept to
+// loopback, as the workers' listener is: they tell of keys and clients, and cut
+// holders off.
+func (g *generation) looks(r *http.Request, loopback bool) (auth.Principal, error) {
+	if g.config.Auth == config.AuthNone && !loopback {
+		return auth.Principal{}, fmt.Errorf("auth is %s: the dashboard is served on loopback only, and admin_listen is %s", g.config.Auth, g.config.Admin)
 	}
+	p, err := g.who.principal(withKey(r))
+	var rejected *identity.Rejection
+	if errors.As(err, &rejected) {
+		return p, dashboard.ErrSignIn
+	}
+	return p, err
 }
 
 // withKey is r with the password that a browser asked for as the key that it is.

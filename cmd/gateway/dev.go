@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 
 	"github.com/spf13/cobra"
 
@@ -29,7 +30,7 @@ func newDev() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			house, err := build(cmd.Context(), cfg, newLogger(cfg.Log))
+			house, err := build(cmd.Context(), cfg, newLogger(cfg.Log, new(slog.LevelVar)))
 			if err != nil {
 				return err
 			}

@@ -19,13 +19,17 @@ import (
 	"github.com/fencegate/fencegate/internal/proxy"
 )
 
-// authenticator says who a request comes from.
-type authenticator func(*http.Request) (auth.Principal, error)
+// authenticator says who a request comes from. ready is an error as long as it can't
+// tell for some.
+type authenticator struct {
+	principal func(*http.Request) (auth.Principal, error)
+	ready     func(context.Context) error
+}
 
 // openIdentity reads the keys that cfg names, remote ones until ctx ends.
-func openIdentity(ctx context.Context, cfg *config.Config, tables *catalog.Snapshot, log *slog.Logger) (authenticator, error) {
+func openIdentity(ctx context.Context, cfg *config.Config, tables *catalog.Snapshot, log *slog.Logger) (*authenticator, error) {
 	if cfg.Auth == config.AuthNone {
-		return proxy.Anyone, nil
+		return &authenticator{principal: proxy.Anyone, ready: func(context.Context) error { return nil }}, nil
 	}
 	roles := authRoles(cfg.Roles)
 	if err := auth.Check(roles, tables); err != nil {
@@ -42,7 +46,7 @@ func openIdentity(ctx context.Context, cfg *config.Config, tables *catalog.Snaps
 	if err != nil {
 		return nil, fmt.Errorf("identity: %w", err)
 	}
-	return known.Principal, nil
+	return &authenticator{principal: known.Principal, ready: known.Ready}, nil
 }
 
 func authRoles(roles []config.Role) []auth.Role {

@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -27,19 +25,20 @@ type lockService struct {
 
 // openLockService opens what leases.backend names. None of its servers need to be
 // there yet, but for an etcd to log in at.
-func openLockService(cfg *config.Config, pools *pools) (*lockService, error) {
+func openLockService(s *settings, pools *pools) (*lockService, error) {
+	cfg := s.now.Load()
 	switch cfg.Leases.Backend {
 	case config.BackendPostgres:
 		store := pglock.New(pools.single(pools.leases))
 		return &lockService{store: store, run: store.Run, close: func() {}}, nil
 	case config.BackendRedis:
-		return openRedis(cfg)
+		return openRedis(s)
 	case config.BackendSentinel:
-		return openSentinel(cfg)
+		return openSentinel(s)
 	case config.BackendCluster:
-		return openCluster(cfg)
+		return openCluster(s)
 	case config.BackendRedlock:
-		return openRedlock(cfg)
+		return openRedlock(s)
 	case config.BackendEtcd:
 		return openEtcd(cfg)
 	}
@@ -98,13 +97,9 @@ func addFiles(into *tls.Config, caFile, certFile, keyFile string) error {
 		return nil
 	}
 	if caFile != "" {
-		pem, err := os.ReadFile(caFile)
-		if err != nil {
+		var err error
+		if into.RootCAs, err = authorities(caFile); err != nil {
 			return fmt.Errorf("reading the lock service's authorities: %w", err)
-		}
-		into.RootCAs = x509.NewCertPool()
-		if !into.RootCAs.AppendCertsFromPEM(pem) {
-			return fmt.Errorf("reading the lock service's authorities: %s holds no certificate in PEM", caFile)
 		}
 	}
 	if certFile != "" {

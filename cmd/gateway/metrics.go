@@ -19,11 +19,18 @@ func (h *house) observers(cfg *config.Config) (*gate.Observer, func(proxy.Outcom
 }
 
 // watch adds what is read when it is asked for.
-func (h *house) watch(server *proxy.Server) error {
+func (h *house) watch() error {
 	if h.metrics == nil {
 		return nil
 	}
-	return h.metrics.Watch(telemetry.Sources{Server: server, Gate: h.gate, Catalog: h.tables, Pools: h.pools.named()})
+	return h.metrics.Watch(telemetry.Sources{
+		Server:  func() *proxy.Server { return h.now.Load().server },
+		Gate:    h.now.Load().gate,
+		Catalog: h.tables,
+		Pools:   h.pools.named(),
+		Ends:    h.ends,
+		Ready:   func() bool { return h.probes.Ready() == nil },
+	})
 }
 
 // named returns every pool by the kind of its work.

@@ -16,7 +16,7 @@ func tableSpecs(tables []config.Table) []catalog.Spec {
 	specs := make([]catalog.Spec, len(tables))
 	for i, t := range tables {
 		specs[i] = catalog.Spec{Schema: t.Schema, Name: t.Name, Lock: t.Lock, FenceColumn: t.FenceColumn,
-			RecordPayload: t.RecordPayload, Redact: t.Redact}
+			RecordPayload: t.RecordPayload, Redact: t.Redact, Observe: t.Mode == config.ModeObserve, Place: t.Place}
 		for _, op := range t.Operations {
 			specs[i].Operations = append(specs[i].Operations, catalog.Operation(op))
 		}
@@ -28,7 +28,7 @@ func statementSpecs(statements []config.Statement) []catalog.RoutineSpec {
 	specs := make([]catalog.RoutineSpec, len(statements))
 	for i, s := range statements {
 		specs[i] = catalog.RoutineSpec{Name: s.Name, Lock: s.Lock, Text: s.Text, Uses: s.Uses,
-			Expect: int64(s.ExpectRows), Place: s.Place, Line: s.Line}
+			Expect: int64(s.ExpectRows), Place: s.Place, Line: s.Line, Observe: s.Mode == config.ModeObserve}
 		for _, p := range s.Params {
 			specs[i].Declared = append(specs[i].Declared, catalog.ParamSpec(p))
 		}
@@ -39,7 +39,8 @@ func statementSpecs(statements []config.Statement) []catalog.RoutineSpec {
 func functionSpecs(functions []config.Function) []catalog.RoutineSpec {
 	specs := make([]catalog.RoutineSpec, len(functions))
 	for i, f := range functions {
-		specs[i] = catalog.RoutineSpec{Schema: f.Schema, Name: f.Name, Lock: f.Lock, Expect: config.AnyRows, Place: f.Place}
+		specs[i] = catalog.RoutineSpec{Schema: f.Schema, Name: f.Name, Lock: f.Lock, Expect: config.AnyRows, Place: f.Place,
+			Observe: f.Mode == config.ModeObserve}
 	}
 	return specs
 }

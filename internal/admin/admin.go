@@ -59,6 +59,8 @@ func (h *Handler) Draining() bool {
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", "no-store")
 	if profile, ok := strings.CutPrefix(r.URL.Path, "/debug/pprof/"); ok {
 		serveProfile(w, r, profile)
 		return
@@ -75,7 +77,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "/livez":
 		fmt.Fprintln(w, "ok")
 	case "/readyz":
-		if err := h.ready(); err != nil {
+		if err := h.Ready(); err != nil {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			fmt.Fprintln(w, err)
 			return
@@ -114,7 +116,9 @@ func serveProfile(w http.ResponseWriter, r *http.Request, name string) {
 	}
 }
 
-func (h *Handler) ready() error {
+// Ready returns what keeps the gateway from working, as /readyz says it; nil is
+// nothing.
+func (h *Handler) Ready() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.draining {

@@ -145,13 +145,16 @@ func (e ProblemOutcome) Valid() bool {
 
 // Defines values for RefusalDisposition.
 const (
-	Event   RefusalDisposition = "event"
-	Refused RefusalDisposition = "refused"
+	Admitted RefusalDisposition = "admitted"
+	Event    RefusalDisposition = "event"
+	Refused  RefusalDisposition = "refused"
 )
 
 // Valid indicates whether the value is a known member of the RefusalDisposition enum.
 func (e RefusalDisposition) Valid() bool {
 	switch e {
+	case Admitted:
+		return true
 	case Event:
 		return true
 	case Refused:
@@ -297,6 +300,39 @@ type MarkPage struct {
 	NextCursor *string `json:"next_cursor,omitempty"`
 }
 
+// ObservedGroup defines model for ObservedGroup.
+type ObservedGroup struct {
+	Admitted int64 `json:"admitted"`
+
+	// Client Who was granted the presented token. Where nobody was there is a group for each remote_address.
+	Client *string `json:"client,omitempty"`
+	Code   string  `json:"code"`
+
+	// Example The last one's record: /v1/refusals/{id}.
+	Example string    `json:"example"`
+	First   time.Time `json:"first"`
+
+	// HolderDigest Of the last of them, if it named a holder.
+	HolderDigest *string   `json:"holder_digest,omitempty"`
+	Last         time.Time `json:"last"`
+	Principal    string    `json:"principal"`
+
+	// RemoteAddress Of the last of them.
+	RemoteAddress string `json:"remote_address"`
+	Table         string `json:"table"`
+}
+
+// ObservedTable defines model for ObservedTable.
+type ObservedTable struct {
+	Admitted int64     `json:"admitted"`
+	First    time.Time `json:"first"`
+
+	// Keys How many lock keys they named.
+	Keys  int64     `json:"keys"`
+	Last  time.Time `json:"last"`
+	Table string    `json:"table"`
+}
+
 // Operation defines model for Operation.
 type Operation struct {
 	// All Of update and delete: no filter, every row, of a table locked as a whole.
@@ -415,17 +451,21 @@ type Refusal struct {
 	Client *string `json:"client,omitempty"`
 	Code   string  `json:"code"`
 
-	// Disposition event: a lost renewal or a late release; no write was involved.
+	// Disposition event: a lost renewal or a late release; no write was involved. admitted:
+	// the table is in observe mode; the write would have been refused, and is
+	// there.
 	Disposition RefusalDisposition `json:"disposition"`
 
 	// History When one record is read: what became of the lock key's grants, oldest
 	// first, from that of the presented token on; at most 100.
 	History        *[]Grant `json:"history,omitempty"`
-	HolderDigest   string   `json:"holder_digest"`
+	HolderDigest   *string  `json:"holder_digest,omitempty"`
 	Id             string   `json:"id"`
 	IdempotencyKey *string  `json:"idempotency_key,omitempty"`
 	Instance       string   `json:"instance"`
-	Key            string   `json:"key"`
+
+	// Key Like presented_token and holder_digest: absent if a write that was let through had none.
+	Key *string `json:"key,omitempty"`
 
 	// MarkToken A fencing token in decimal digits; a string, since JavaScript rounds 63-bit numbers.
 	MarkToken  *Token    `json:"mark_token,omitempty"`
@@ -438,7 +478,7 @@ type Refusal struct {
 	PayloadSha256 *string          `json:"payload_sha256,omitempty"`
 
 	// PresentedToken A fencing token in decimal digits; a string, since JavaScript rounds 63-bit numbers.
-	PresentedToken Token   `json:"presented_token"`
+	PresentedToken *Token  `json:"presented_token,omitempty"`
 	Principal      string  `json:"principal"`
 	RemoteAddress  string  `json:"remote_address"`
 	RequestId      string  `json:"request_id"`
@@ -446,13 +486,38 @@ type Refusal struct {
 	Table          *string `json:"table,omitempty"`
 }
 
-// RefusalDisposition event: a lost renewal or a late release; no write was involved.
+// RefusalDisposition event: a lost renewal or a late release; no write was involved. admitted:
+// the table is in observe mode; the write would have been refused, and is
+// there.
 type RefusalDisposition string
 
 // RefusalPage defines model for RefusalPage.
 type RefusalPage struct {
 	NextCursor *string   `json:"next_cursor,omitempty"`
 	Refusals   []Refusal `json:"refusals"`
+}
+
+// RefusalReport defines model for RefusalReport.
+type RefusalReport struct {
+	// Admitted Writes that would have been refused; one under several lock keys counts for each that failed.
+	Admitted int64 `json:"admitted"`
+
+	// Cut There may be more; only the newest since `since` are counted.
+	Cut bool `json:"cut"`
+
+	// Groups By table, reason and worker, the largest first; at most 200.
+	Groups []ObservedGroup `json:"groups"`
+
+	// MoreGroups How many are left out.
+	MoreGroups int64 `json:"more_groups"`
+
+	// Observed The tables, statements and functions that are in observe mode now.
+	Observed []string  `json:"observed"`
+	Since    time.Time `json:"since"`
+
+	// Tables Those with writes that would have been refused, the latest first. Several that one transaction wrote to are named together.
+	Tables []ObservedTable `json:"tables"`
+	Until  time.Time       `json:"until"`
 }
 
 // RefusedLock defines model for RefusedLock.
@@ -537,8 +602,9 @@ type TransactionRequest struct {
 	// DryRun Run everything, deferred constraints too, and take it back. No Idempotency-Key is used up; sequences stay advanced.
 	DryRun *bool `json:"dry_run,omitempty"`
 
-	// Locks Each lock key once. In what order they are given does not matter.
-	Locks      []Claim     `json:"locks"`
+	// Locks Each lock key once. In what order they are given does not matter. None is
+	// 428 fencing_required, unless all that is written to is in observe mode.
+	Locks      *[]Claim    `json:"locks,omitempty"`
 	Operations []Operation `json:"operations"`
 }
 
@@ -556,6 +622,9 @@ type ContentProfile = string
 
 // Cursor defines model for Cursor.
 type Cursor = string
+
+// Disposition defines model for Disposition.
+type Disposition = string
 
 // FencingToken defines model for FencingToken.
 type FencingToken = string
@@ -634,7 +703,8 @@ type HeadRoutineParams struct {
 
 // CallRoutineParams defines parameters for CallRoutine.
 type CallRoutineParams struct {
-	// LockKey The lock key, plain or `base64:`. Absent on a write is 428 fencing_required.
+	// LockKey The lock key, plain or `base64:`. Absent on a write is 428 fencing_required,
+	// but for tables in observe mode.
 	LockKey *LockKey `json:"Lock-Key,omitempty"`
 
 	// LockHolder The holder that the acquire answered, plain or `base64:`.
@@ -666,7 +736,8 @@ type DeleteRowsParams struct {
 	// or `*` for all columns. A path is named by its last key.
 	Select *Select `form:"select,omitempty" json:"select,omitempty"`
 
-	// LockKey The lock key, plain or `base64:`. Absent on a write is 428 fencing_required.
+	// LockKey The lock key, plain or `base64:`. Absent on a write is 428 fencing_required,
+	// but for tables in observe mode.
 	LockKey *LockKey `json:"Lock-Key,omitempty"`
 
 	// LockHolder The holder that the acquire answered, plain or `base64:`.
@@ -753,7 +824,8 @@ type UpdateRowsParams struct {
 	// or `*` for all columns. A path is named by its last key.
 	Select *Select `form:"select,omitempty" json:"select,omitempty"`
 
-	// LockKey The lock key, plain or `base64:`. Absent on a write is 428 fencing_required.
+	// LockKey The lock key, plain or `base64:`. Absent on a write is 428 fencing_required,
+	// but for tables in observe mode.
 	LockKey *LockKey `json:"Lock-Key,omitempty"`
 
 	// LockHolder The holder that the acquire answered, plain or `base64:`.
@@ -798,7 +870,8 @@ type InsertRowsParams struct {
 	// or `*` for all columns. A path is named by its last key.
 	Select *Select `form:"select,omitempty" json:"select,omitempty"`
 
-	// LockKey The lock key, plain or `base64:`. Absent on a write is 428 fencing_required.
+	// LockKey The lock key, plain or `base64:`. Absent on a write is 428 fencing_required,
+	// but for tables in observe mode.
 	LockKey *LockKey `json:"Lock-Key,omitempty"`
 
 	// LockHolder The holder that the acquire answered, plain or `base64:`.
@@ -835,7 +908,8 @@ type PutRowParams struct {
 	// or `*` for all columns. A path is named by its last key.
 	Select *Select `form:"select,omitempty" json:"select,omitempty"`
 
-	// LockKey The lock key, plain or `base64:`. Absent on a write is 428 fencing_required.
+	// LockKey The lock key, plain or `base64:`. Absent on a write is 428 fencing_required,
+	// but for tables in observe mode.
 	LockKey *LockKey `json:"Lock-Key,omitempty"`
 
 	// LockHolder The holder that the acquire answered, plain or `base64:`.
@@ -951,8 +1025,10 @@ type HeadMarksParams struct {
 
 // ListRefusalsParams defines parameters for ListRefusals.
 type ListRefusalsParams struct {
-	Key  *string `form:"key,omitempty" json:"key,omitempty"`
-	Code *string `form:"code,omitempty" json:"code,omitempty"`
+	// Disposition Only what became of it so.
+	Disposition *Disposition `form:"disposition,omitempty" json:"disposition,omitempty"`
+	Key         *string      `form:"key,omitempty" json:"key,omitempty"`
+	Code        *string      `form:"code,omitempty" json:"code,omitempty"`
 
 	// Table As recorded: schema.table.
 	Table     *string    `form:"table,omitempty" json:"table,omitempty"`
@@ -967,8 +1043,10 @@ type ListRefusalsParams struct {
 
 // HeadRefusalsParams defines parameters for HeadRefusals.
 type HeadRefusalsParams struct {
-	Key  *string `form:"key,omitempty" json:"key,omitempty"`
-	Code *string `form:"code,omitempty" json:"code,omitempty"`
+	// Disposition Only what became of it so.
+	Disposition *Disposition `form:"disposition,omitempty" json:"disposition,omitempty"`
+	Key         *string      `form:"key,omitempty" json:"key,omitempty"`
+	Code        *string      `form:"code,omitempty" json:"code,omitempty"`
 
 	// Table As recorded: schema.table.
 	Table     *string    `form:"table,omitempty" json:"table,omitempty"`
@@ -981,10 +1059,24 @@ type HeadRefusalsParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// ReportRefusalsParams defines parameters for ReportRefusals.
+type ReportRefusalsParams struct {
+	// Since Left out, seven days ago.
+	Since *time.Time `form:"since,omitempty" json:"since,omitempty"`
+}
+
+// HeadRefusalReportParams defines parameters for HeadRefusalReport.
+type HeadRefusalReportParams struct {
+	// Since Left out, seven days ago.
+	Since *time.Time `form:"since,omitempty" json:"since,omitempty"`
+}
+
 // StreamRefusalsParams defines parameters for StreamRefusals.
 type StreamRefusalsParams struct {
-	Key  *string `form:"key,omitempty" json:"key,omitempty"`
-	Code *string `form:"code,omitempty" json:"code,omitempty"`
+	// Disposition Only what became of it so.
+	Disposition *Disposition `form:"disposition,omitempty" json:"disposition,omitempty"`
+	Key         *string      `form:"key,omitempty" json:"key,omitempty"`
+	Code        *string      `form:"code,omitempty" json:"code,omitempty"`
 
 	// Table As recorded: schema.table.
 	Table       *string `form:"table,omitempty" json:"table,omitempty"`
@@ -994,8 +1086,10 @@ type StreamRefusalsParams struct {
 
 // HeadRefusalStreamParams defines parameters for HeadRefusalStream.
 type HeadRefusalStreamParams struct {
-	Key  *string `form:"key,omitempty" json:"key,omitempty"`
-	Code *string `form:"code,omitempty" json:"code,omitempty"`
+	// Disposition Only what became of it so.
+	Disposition *Disposition `form:"disposition,omitempty" json:"disposition,omitempty"`
+	Key         *string      `form:"key,omitempty" json:"key,omitempty"`
+	Code        *string      `form:"code,omitempty" json:"code,omitempty"`
 
 	// Table As recorded: schema.table.
 	Table       *string `form:"table,omitempty" json:"table,omitempty"`
@@ -1364,6 +1458,12 @@ type ServerInterface interface {
 	// HeadRefusals The headers of what GET answers
 	// (HEAD /v1/refusals)
 	HeadRefusals(w http.ResponseWriter, r *http.Request, params HeadRefusalsParams)
+	// ReportRefusals What would have been refused of what was let through in observe mode
+	// (GET /v1/refusals/report)
+	ReportRefusals(w http.ResponseWriter, r *http.Request, params ReportRefusalsParams)
+	// HeadRefusalReport The headers of what GET answers
+	// (HEAD /v1/refusals/report)
+	HeadRefusalReport(w http.ResponseWriter, r *http.Request, params HeadRefusalReportParams)
 	// StreamRefusals What is being refused, as server-sent events
 	// (GET /v1/refusals/stream)
 	StreamRefusals(w http.ResponseWriter, r *http.Request, params StreamRefusalsParams)
@@ -1520,6 +1620,18 @@ func (_ Unimplemented) ListRefusals(w http.ResponseWriter, r *http.Request, para
 // HeadRefusals The headers of what GET answers
 // (HEAD /v1/refusals)
 func (_ Unimplemented) HeadRefusals(w http.ResponseWriter, r *http.Request, params HeadRefusalsParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ReportRefusals What would have been refused of what was let through in observe mode
+// (GET /v1/refusals/report)
+func (_ Unimplemented) ReportRefusals(w http.ResponseWriter, r *http.Request, params ReportRefusalsParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// HeadRefusalReport The headers of what GET answers
+// (HEAD /v1/refusals/report)
+func (_ Unimplemented) HeadRefusalReport(w http.ResponseWriter, r *http.Request, params HeadRefusalReportParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -3411,6 +3523,19 @@ func (siw *ServerInterfaceWrapper) ListRefusals(w http.ResponseWriter, r *http.R
 	// Parameter object where we will unmarshal all parameters from the context
 	var params ListRefusalsParams
 
+	// ------------- Optional query parameter "disposition" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "disposition", r.URL.Query(), &params.Disposition, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "disposition"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "disposition", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "key" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "key", r.URL.Query(), &params.Key, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -3535,6 +3660,19 @@ func (siw *ServerInterfaceWrapper) HeadRefusals(w http.ResponseWriter, r *http.R
 	// Parameter object where we will unmarshal all parameters from the context
 	var params HeadRefusalsParams
 
+	// ------------- Optional query parameter "disposition" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "disposition", r.URL.Query(), &params.Disposition, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "disposition"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "disposition", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "key" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "key", r.URL.Query(), &params.Key, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -3650,6 +3788,72 @@ func (siw *ServerInterfaceWrapper) HeadRefusals(w http.ResponseWriter, r *http.R
 	handler.ServeHTTP(w, r)
 }
 
+// ReportRefusals operation middleware
+func (siw *ServerInterfaceWrapper) ReportRefusals(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ReportRefusalsParams
+
+	// ------------- Optional query parameter "since" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "since", r.URL.Query(), &params.Since, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "since"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "since", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ReportRefusals(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// HeadRefusalReport operation middleware
+func (siw *ServerInterfaceWrapper) HeadRefusalReport(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params HeadRefusalReportParams
+
+	// ------------- Optional query parameter "since" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "since", r.URL.Query(), &params.Since, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "since"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "since", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.HeadRefusalReport(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // StreamRefusals operation middleware
 func (siw *ServerInterfaceWrapper) StreamRefusals(w http.ResponseWriter, r *http.Request) {
 
@@ -3658,6 +3862,19 @@ func (siw *ServerInterfaceWrapper) StreamRefusals(w http.ResponseWriter, r *http
 
 	// Parameter object where we will unmarshal all parameters from the context
 	var params StreamRefusalsParams
+
+	// ------------- Optional query parameter "disposition" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "disposition", r.URL.Query(), &params.Disposition, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "disposition"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "disposition", Err: err})
+		}
+		return
+	}
 
 	// ------------- Optional query parameter "key" -------------
 
@@ -3751,6 +3968,19 @@ func (siw *ServerInterfaceWrapper) HeadRefusalStream(w http.ResponseWriter, r *h
 
 	// Parameter object where we will unmarshal all parameters from the context
 	var params HeadRefusalStreamParams
+
+	// ------------- Optional query parameter "disposition" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "disposition", r.URL.Query(), &params.Disposition, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "disposition"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "disposition", Err: err})
+		}
+		return
+	}
 
 	// ------------- Optional query parameter "key" -------------
 
@@ -4139,6 +4369,12 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Head(options.BaseURL+"/v1/refusals/stream", wrapper.HeadRefusalStream)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/v1/refusals/report", wrapper.ReportRefusals)
+	})
+	r.Group(func(r chi.Router) {
+		r.Head(options.BaseURL+"/v1/refusals/report", wrapper.HeadRefusalReport)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/v1/refusals/{id}", wrapper.ReadRefusal)

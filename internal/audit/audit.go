@@ -17,6 +17,9 @@ type Disposition string
 const (
 	Refused Disposition = "refused" // a write that was turned away
 	Event   Disposition = "event"   // a lost renewal or a late release; no write was involved
+	// Admitted: a write to tables in observe mode, which was applied and would have
+	// been turned away.
+	Admitted Disposition = "admitted"
 )
 
 // Record is one refusal or event. Empty strings and a zero Mark are kept as NULL.

@@ -15,14 +15,15 @@ import (
 
 // Filter narrows List. Zero values don't narrow.
 type Filter struct {
-	Key       lease.Key
-	Code      string
-	Table     string
-	Principal string
-	Since     time.Time
-	Until     time.Time
-	Before    Place // only records before it: the page after
-	After     Place // only records after it, oldest first
+	Disposition Disposition
+	Key         lease.Key
+	Code        string
+	Table       string
+	Principal   string
+	Since       time.Time
+	Until       time.Time
+	Before      Place // only records before it: the page after
+	After       Place // only records after it, oldest first
 }
 
 // Place returns where the record stands.
@@ -72,6 +73,9 @@ func (f Filter) where() (condition string, args []any) {
 	narrow := func(one string, value any) {
 		args = append(args, value)
 		condition += fmt.Sprintf("\n   AND "+one, len(args))
+	}
+	if f.Disposition != "" {
+		narrow("disposition = $%d", string(f.Disposition))
 	}
 	if f.Key != "" {
 		narrow("lock_key = $%d", f.Key)

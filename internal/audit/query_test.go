@@ -20,7 +20,8 @@ import (
 const manySQL = `
 SELECT fencegate.add_refusal_week('2026-01-05 12:00+00'::timestamptz + n * interval '7 days') FROM generate_series(0, 7) AS n;
 INSERT INTO fencegate.refusals (occurred_at, code, disposition, operation, table_name, lock_key, presented_token, holder_digest, principal, request_id, remote_address, instance)
-SELECT '2026-01-05 00:00+00'::timestamptz + n * interval '40 seconds', CASE WHEN n % 1000 = 0 THEN 'lease_lost' ELSE 'stale_token' END, 'refused', 'update',
+SELECT '2026-01-05 00:00+00'::timestamptz + n * interval '40 seconds', CASE WHEN n % 1000 = 0 THEN 'lease_lost' ELSE 'stale_token' END,
+       CASE WHEN n % 700 = 3 THEN 'admitted' ELSE 'refused' END, 'update',
        CASE WHEN n % 500 = 1 THEN 'shop.rare' ELSE 'shop.usual' END, 'item:' || n % 3000, n + 1, 'd', 'worker ' || n % 7, 'r', 'a', 'i'
   FROM generate_series(0, 119999) AS n;
 `
@@ -70,6 +71,9 @@ func TestEveryPageIsReadFromAnIndex(t *testing.T) {
 		"of a key since":          {Key: "item:17", Since: at(60_000)},
 		"a page deep down":        {Before: audit.Place{OccurredAt: at(10_000), ID: 10_001}},
 		"of a code, deep down":    {Code: "stale_token", Before: audit.Place{OccurredAt: at(10_000), ID: 10_001}},
+		"admitted":                {Disposition: audit.Admitted},
+		"refused":                 {Disposition: audit.Refused},
+		"admitted until":          {Disposition: audit.Admitted, Until: at(20_000)},
 		"of a code under the key": {Code: "lease_lost", Key: "item:0"},
 	} {
 		records, err := reader.List(t.Context(), f, 100)

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/fencegate/fencegate/internal/lease"
 	"github.com/fencegate/fencegate/internal/pooled"
 )
 
@@ -28,7 +30,7 @@ var ErrNotRunning = errors.New("the audit writer is not running")
 type Writer struct {
 	db       pooled.Querier
 	instance string
-	keep     time.Duration
+	keep     atomic.Int64 // a time.Duration
 	queue    chan pending
 	stopped  chan struct{}
 }
@@ -46,14 +48,18 @@ type answer struct {
 // NewWriter returns a writer that records as instance and keeps records at least
 // for keep, a day or more. Run must be running for Record to work.
 func NewWriter(db pooled.Querier, instance string, keep time.Duration) *Writer {
-	return &Writer{
+	w := &Writer{
 		db:       db,
 		instance: instance,
-		keep:     keep,
 		queue:    make(chan pending, maxGroup),
 		stopped:  make(chan struct{}),
 	}
+	w.KeepFor(keep)
+	return w
 }
+
+// KeepFor changes how long records are kept at least, from the next round on.
+func (w *Writer) KeepFor(keep time.Duration) { w.keep.Store(int64(keep)) }
 
 // Record returns the record's id once it is committed. A cancelled ctx only
 // ends the waiting: the record may still be written.
@@ -171,6 +177,17 @@ func (w *Writer) insert(group []pending) ([]int64, error) {
 	return pgx.CollectRows(rows, pgx.RowTo[int64])
 }
 
+// Instance is what the writer records as.
+func (w *Writer) Instance() string { return w.instance }
+
+// digestOf is "" for a write that named no holder.
+func digestOf(h lease.Holder) string {
+	if h == "" {
+		return ""
+	}
+	return h.Digest()
+}
+
 func (w *Writer) columns(group []pending) []any {
 	text := func(get func(Record) string) []string {
 		column := make([]string, len(group))
@@ -194,7 +211,7 @@ func (w *Writer) columns(group []pending) []any {
 		text(func(r Record) string { return string(r.Claim.Key) }),
 		number(func(r Record) int64 { return int64(r.Claim.Token) }),
 		number(func(r Record) int64 { return int64(r.Mark) }),
-		text(func(r Record) string { return r.Claim.Holder.Digest() }),
+		text(func(r Record) string { return digestOf(r.Claim.Holder) }),
 		text(func(r Record) string { return r.Origin.Principal }),
 		text(func(r Record) string { return r.Origin.RequestID }),
 		text(func(r Record) string { return r.Origin.RemoteAddress }),

@@ -5,6 +5,7 @@ package auth
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/fencegate/fencegate/internal/catalog"
 	"github.com/fencegate/fencegate/internal/lease"
@@ -97,6 +98,12 @@ func AllowKey(p Principal, key lease.Key) error {
 		return &KeyDenied{Key: key}
 	}
 	return nil
+}
+
+// MayHoldAll reports whether p may hold every key of a lock.
+func MayHoldAll(p Principal, lock lease.Template) bool {
+	return p.Name != "" && p.rights != nil && (p.rights.all ||
+		slices.ContainsFunc(p.rights.locks, func(pattern lease.Pattern) bool { return pattern.MatchesAll(lock, p.claims) }))
 }
 
 // KeyDenied is the refusal of a lock key, which says nothing of whether anybody

@@ -52,6 +52,19 @@ type Spec struct {
 	// those of Redact.
 	RecordPayload bool
 	Redact        []string
+	// Observe lets what the fence would refuse through, and records it. Zero value:
+	// the fence is enforced.
+	Observe bool
+	Place   string // where it is configured, "" if that is not known
+}
+
+// blame wraps err with what it is about and where that is configured.
+func (s Spec) blame(err error) error {
+	what := fmt.Sprintf("table %q.%q", s.Schema, s.Name)
+	if s.Place != "" {
+		what = s.Place + ": " + what
+	}
+	return fmt.Errorf("%s: %w", what, err)
 }
 
 // Table is one protected table as it was when the snapshot was taken.
@@ -113,6 +126,7 @@ type Snapshot struct {
 	schemas  []string
 	tables   map[[2]string]*Table
 	fenced   []*Table
+	observed []string
 	routines []*Routine
 	byName   map[[2]string]*Routine // by schema, "" of a statement, and name
 }
@@ -137,6 +151,10 @@ func (s *Snapshot) schemaOf(schema string) string {
 // Fenced returns the tables with a fence column, in the order of the
 // configuration.
 func (s *Snapshot) Fenced() []*Table { return s.fenced }
+
+// Observed names what is in observe mode: tables, then statements and functions, in
+// the order of the configuration.
+func (s *Snapshot) Observed() []string { return s.observed }
 
 // HasSchema reports whether schema is one of the configured ones.
 func (s *Snapshot) HasSchema(schema string) bool {

@@ -37,6 +37,11 @@ func spec(t *testing.T, name, lock string) catalog.Spec {
 	return catalog.Spec{Schema: "public", Name: name, Lock: template}
 }
 
+func observed(s catalog.Spec) catalog.Spec {
+	s.Observe = true
+	return s
+}
+
 func fenced(t *testing.T, name, column string) []catalog.Spec {
 	t.Helper()
 	s := spec(t, name, "fenced:{id}")
@@ -53,26 +58,29 @@ func TestLoad(t *testing.T) {
 		specs []catalog.Spec
 		says  string // "": it loads
 	}{
-		"DifferentTables":              {[]catalog.Spec{spec(t, "item", "item:{id}"), spec(t, "other", "other:{id}")}, ""},
-		"AViewAlone":                   {[]catalog.Spec{spec(t, "item_view", "v:{number}")}, ""},
-		"AViewBesideItsTable":          {[]catalog.Spec{spec(t, "item", "item:{id}"), spec(t, "item_view", "v:{number}")}, "share rows"},
-		"AViewOfAViewBesideTheTable":   {[]catalog.Spec{spec(t, "view_of_view", "v:{number}"), spec(t, "item", "item:{id}")}, "share rows"},
-		"TwoViewsOfOneTable":           {[]catalog.Spec{spec(t, "view_of_view", "a:{number}"), spec(t, "item_view", "b:{number}")}, "share rows"},
-		"APartitionBesideItsTable":     {[]catalog.Spec{spec(t, "part", "a:{id}"), spec(t, "part_one", "b:{id}")}, "share rows"},
-		"APartitionUnderTheSameLock":   {[]catalog.Spec{spec(t, "part", "a:{id}"), spec(t, "part_one", "a:{id}")}, ""},
-		"AChildBesideItsParent":        {[]catalog.Spec{spec(t, "parent", "a:{id}"), spec(t, "child", "b:{extra}")}, "share rows"},
-		"ATableThatIsNotThere":         {[]catalog.Spec{spec(t, "no", "x")}, "there is no such table"},
-		"AColumnThatIsNotThere":        {[]catalog.Spec{spec(t, "item", "{ID}")}, `no column "ID"`},
-		"AColumnThatCannotBeAKey":      {[]catalog.Spec{spec(t, "item", "{at}")}, "timestamp without time zone"},
-		"ASystemTable":                 {[]catalog.Spec{{Schema: "pg_catalog", Name: "pg_class"}}, "can't be reached"},
-		"AFenceColumn":                 {fenced(t, "fenced", "last"), ""},
-		"AFenceColumnThatIsNotThere":   {fenced(t, "fenced", "Last"), `there is no column "Last"`},
-		"AFenceColumnThatIsTooSmall":   {fenced(t, "fenced", "small"), `column "small" is integer; only bigint`},
-		"AFenceColumnOfTheLock":        {fenced(t, "fenced", "id"), `column "id" is part of the lock template`},
-		"AFenceColumnThatIsGenerated":  {fenced(t, "fenced", "made"), `column "made" is generated`},
-		"AFenceColumnThatIsAnIdentity": {fenced(t, "fenced", "own"), `column "own" is an identity`},
-		"AFenceColumnOfAView":          {fenced(t, "fenced_view", "last"), "a view keeps no tokens"},
-		"ADomainOfADomain":             {[]catalog.Spec{spec(t, "kinds", "{d}")}, ""},
+		"DifferentTables":                {[]catalog.Spec{spec(t, "item", "item:{id}"), spec(t, "other", "other:{id}")}, ""},
+		"AViewAlone":                     {[]catalog.Spec{spec(t, "item_view", "v:{number}")}, ""},
+		"AViewBesideItsTable":            {[]catalog.Spec{spec(t, "item", "item:{id}"), spec(t, "item_view", "v:{number}")}, "share rows"},
+		"AViewOfAViewBesideTheTable":     {[]catalog.Spec{spec(t, "view_of_view", "v:{number}"), spec(t, "item", "item:{id}")}, "share rows"},
+		"TwoViewsOfOneTable":             {[]catalog.Spec{spec(t, "view_of_view", "a:{number}"), spec(t, "item_view", "b:{number}")}, "share rows"},
+		"APartitionBesideItsTable":       {[]catalog.Spec{spec(t, "part", "a:{id}"), spec(t, "part_one", "b:{id}")}, "share rows"},
+		"APartitionUnderTheSameLock":     {[]catalog.Spec{spec(t, "part", "a:{id}"), spec(t, "part_one", "a:{id}")}, ""},
+		"AnObservedViewBesideAnEnforced": {[]catalog.Spec{spec(t, "view_of_view", "a:{number}"), observed(spec(t, "item_view", "a:{number}"))}, "but not their mode"},
+		"AnObservedPartition":            {[]catalog.Spec{observed(spec(t, "part", "a:{id}")), spec(t, "part_one", "a:{id}")}, "but not their mode"},
+		"AnObservedTableAndItsPartition": {[]catalog.Spec{observed(spec(t, "part", "a:{id}")), observed(spec(t, "part_one", "a:{id}"))}, ""},
+		"AChildBesideItsParent":          {[]catalog.Spec{spec(t, "parent", "a:{id}"), spec(t, "child", "b:{extra}")}, "share rows"},
+		"ATableThatIsNotThere":           {[]catalog.Spec{spec(t, "no", "x")}, "there is no such table"},
+		"AColumnThatIsNotThere":          {[]catalog.Spec{spec(t, "item", "{ID}")}, `no column "ID"`},
+		"AColumnThatCannotBeAKey":        {[]catalog.Spec{spec(t, "item", "{at}")}, "timestamp without time zone"},
+		"ASystemTable":                   {[]catalog.Spec{{Schema: "pg_catalog", Name: "pg_class"}}, "can't be reached"},
+		"AFenceColumn":                   {fenced(t, "fenced", "last"), ""},
+		"AFenceColumnThatIsNotThere":     {fenced(t, "fenced", "Last"), `there is no column "Last"`},
+		"AFenceColumnThatIsTooSmall":     {fenced(t, "fenced", "small"), `column "small" is integer; only bigint`},
+		"AFenceColumnOfTheLock":          {fenced(t, "fenced", "id"), `column "id" is part of the lock template`},
+		"AFenceColumnThatIsGenerated":    {fenced(t, "fenced", "made"), `column "made" is generated`},
+		"AFenceColumnThatIsAnIdentity":   {fenced(t, "fenced", "own"), `column "own" is an identity`},
+		"AFenceColumnOfAView":            {fenced(t, "fenced_view", "last"), "a view keeps no tokens"},
+		"ADomainOfADomain":               {[]catalog.Spec{spec(t, "kinds", "{d}")}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

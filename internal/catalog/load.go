@@ -20,7 +20,7 @@ type Querier interface {
 // every one that can't be served as configured, not only the first.
 func Load(ctx context.Context, querier Querier, specs Specs) (*Snapshot, error) {
 	db := reader{Querier: querier, rowTypes: map[uint32]*RowType{}}
-	snapshot := &Snapshot{schemas: specs.Schemas,
+	snapshot := &Snapshot{schemas: specs.Schemas, observed: specs.observed(),
 		tables: make(map[[2]string]*Table, len(specs.Tables)), byName: make(map[[2]string]*Routine, len(specs.Routines))}
 	if len(specs.Schemas) > 0 {
 		snapshot.first = specs.Schemas[0]
@@ -29,7 +29,7 @@ func Load(ctx context.Context, querier Querier, specs Specs) (*Snapshot, error) 
 	for _, spec := range specs.Tables {
 		table, err := loadTable(ctx, db, spec)
 		if err != nil {
-			faults = append(faults, fmt.Errorf("table %q.%q: %w", spec.Schema, spec.Name, err))
+			faults = append(faults, spec.blame(err))
 			continue
 		}
 		snapshot.tables[[2]string{spec.Schema, spec.Name}] = table
@@ -50,6 +50,20 @@ func Load(ctx context.Context, querier Querier, specs Specs) (*Snapshot, error) 
 		snapshot.byName[[2]string{spec.Schema, spec.Name}] = routine
 	}
 	return snapshot, errors.Join(faults...)
+}
+
+func (s Specs) observed() (names []string) {
+	for _, t := range s.Tables {
+		if t.Observe {
+			names = append(names, t.Schema+"."+t.Name)
+		}
+	}
+	for _, r := range s.Routines {
+		if r.Observe {
+			names = append(names, r.QualifiedName())
+		}
+	}
+	return names
 }
 
 // unreachable are schemas that no configuration can open.

@@ -32,6 +32,11 @@ func checkOverlaps(ctx context.Context, db Querier, specs []Spec) error {
 					"%q.%q and %q.%q share rows (a view, partition or inheritance child) but not their fence_column: a write through the one would pass by the other's tokens",
 					other.Schema, other.Name, one.Schema, one.Name))
 			}
+			if one.Observe != other.Observe {
+				faults = append(faults, fmt.Errorf(
+					"%q.%q and %q.%q share rows (a view, partition or inheritance child) but not their mode: what the one refuses would be let through by the other",
+					other.Schema, other.Name, one.Schema, one.Name))
+			}
 			if one.Lock.String() != other.Lock.String() {
 				faults = append(faults, fmt.Errorf(
 					"%q.%q and %q.%q share rows (a view, partition or inheritance child) but are locked differently, by %q and %q: a row would have two locks",

@@ -25,6 +25,7 @@ type RoutineSpec struct {
 	// Declared are a registered statement's parameters. Nil for a function.
 	Declared []ParamSpec
 	Expect   int64  // rows it must answer; -1: any
+	Observe  bool   // as a table's
 	Place    string // where it is configured, as in "gateway.yaml:41"
 	Line     int    // of the file, where Text begins; 0: unknown
 }

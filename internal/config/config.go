@@ -28,6 +28,10 @@ type Config struct {
 	// Admin is the host:port that serves operators, or AdminOff. Default
 	// "127.0.0.1:9090".
 	Admin string `yaml:"admin_listen"`
+	// TLS encrypts Listen. The zero value doesn't.
+	TLS TLS `yaml:"tls,omitempty"`
+	// AdminTLS encrypts Admin. The zero value doesn't.
+	AdminTLS TLS `yaml:"admin_tls,omitempty"`
 	// Auth says how callers are authenticated. No default, so that nobody runs
 	// an open gateway unknowingly.
 	Auth string `yaml:"auth"`
@@ -183,8 +187,11 @@ type Limits struct {
 	// RequestTimeout ends a request that takes longer. Default 15s; 1ms to 24h,
 	// more than Database.StatementTimeout.
 	RequestTimeout time.Duration `yaml:"request_timeout"`
-	// ShutdownGrace is how long requests in flight may finish after a signal to
-	// stop. Default 20s; 1ms to 24h.
+	// DrainDelay is how long requests are still accepted after a signal to stop,
+	// while /readyz says that there should be none. Default 0s; 0s to 1h.
+	DrainDelay time.Duration `yaml:"drain_delay"`
+	// ShutdownGrace is how long requests in flight may finish once no more are
+	// accepted. Default 20s; 1ms to 24h.
 	ShutdownGrace time.Duration `yaml:"shutdown_grace"`
 	// KeepIdempotencyKeys is how long the answer to a request with an
 	// Idempotency-Key is kept. Default 24h; 1ms to 24h.

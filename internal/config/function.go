@@ -18,6 +18,8 @@ type Function struct {
 	// Lock says which lock key a call needs; its placeholders are the
 	// function's parameters. No default.
 	Lock lease.Template
+	// Mode is as a table's. Default ModeEnforce.
+	Mode string
 	// Place is where it is written, as in "gateway.yaml:41".
 	Place string
 }
@@ -26,14 +28,15 @@ type Function struct {
 type functionForm struct {
 	Name nameForm `yaml:"name"`
 	Lock lockForm `yaml:"lock"`
+	Mode string   `yaml:"mode"`
 }
 
 // function reads one item of functions.
 func (d *decoder) function(n ast.Node, path string, f *Function) {
-	var form functionForm
+	form := functionForm{Mode: ModeEnforce}
 	if !d.value(n, path, &form) {
 		return
 	}
 	d.require(path, "name", "lock")
-	*f = Function{Schema: form.Name.Schema, Name: form.Name.Name, Lock: form.Lock.Template, Place: d.lineOf(path)}
+	*f = Function{Schema: form.Name.Schema, Name: form.Name.Name, Lock: form.Lock.Template, Mode: form.Mode, Place: d.lineOf(path)}
 }

@@ -73,11 +73,12 @@ func (t Table) MarshalYAML() (any, error) {
 	form := struct {
 		Name       any      `yaml:"name"`
 		Lock       string   `yaml:"lock"`
+		Mode       string   `yaml:"mode,omitempty"`
 		Operations []string `yaml:"operations,flow"`
 		Fence      any      `yaml:"fence_column,omitempty"`
 		Record     bool     `yaml:"record_payload,omitempty"`
 		Redact     []any    `yaml:"redact,omitempty,flow"`
-	}{Name: written(t.Schema, t.Name), Lock: t.Lock.String(), Operations: t.Operations, Record: t.RecordPayload}
+	}{Name: written(t.Schema, t.Name), Lock: t.Lock.String(), Mode: unusual(t.Mode), Operations: t.Operations, Record: t.RecordPayload}
 	for _, column := range t.Redact {
 		form.Redact = append(form.Redact, shown(column))
 	}
@@ -94,8 +95,9 @@ func (s Statement) MarshalYAML() (any, error) {
 		SQL        any           `yaml:"sql"`
 		Params     yaml.MapSlice `yaml:"params,omitempty"`
 		Lock       string        `yaml:"lock"`
+		Mode       string        `yaml:"mode,omitempty"`
 		ExpectRows *int          `yaml:"expect_rows,omitempty"`
-	}{Name: s.Name, SQL: shown(s.SQL), Lock: s.Lock.String()}
+	}{Name: s.Name, SQL: shown(s.SQL), Lock: s.Lock.String(), Mode: unusual(s.Mode)}
 	for _, p := range s.Params {
 		form.Params = append(form.Params, yaml.MapItem{Key: p.Name, Value: shown(p.Type)})
 	}
@@ -110,7 +112,16 @@ func (f Function) MarshalYAML() (any, error) {
 	return struct {
 		Name any    `yaml:"name"`
 		Lock string `yaml:"lock"`
-	}{written(f.Schema, f.Name), f.Lock.String()}, nil
+		Mode string `yaml:"mode,omitempty"`
+	}{written(f.Schema, f.Name), f.Lock.String(), unusual(f.Mode)}, nil
+}
+
+// unusual is the mode, "" if it is the one that goes without saying.
+func unusual(mode string) string {
+	if mode == ModeEnforce {
+		return ""
+	}
+	return mode
 }
 
 // written is a name as a file writes it.

@@ -20,7 +20,8 @@ functions:
 
 func TestPrincipalsAreReadWhole(t *testing.T) {
 	t.Parallel()
-	c := mustLoad(t, required+`identity:
+	c := mustLoad(t, required+`tls: {cert_file: c.pem, key_file: k.pem, client_ca_file: ca.pem}
+identity:
   jwt: {issuer: i, audience: a, algorithms: [RS256, ES256], jwks_url: "https://id/keys", roles_claim: a.b}
   client_certificate: dns_name
 roles:
@@ -84,7 +85,8 @@ func TestMistakesAboutPrincipals(t *testing.T) {
 		{"RSA with a secret", jwt(`issuer: i, audience: a, algorithms: [RS256], secret_file: f`), `identity.jwt.algorithms[0]: is "RS256"`},
 		{"keys by http", jwt(`issuer: i, audience: a, algorithms: [RS256], jwks_url: "http://id/keys"`), "identity.jwt.jwks_url: must be an https:// URL"},
 		{"a long leeway", jwt(`issuer: i, audience: a, algorithms: [RS256], jwks_file: f, leeway: 1h`), "identity.jwt.leeway: is 1h"},
-		{"another part of a certificate", "identity: {client_certificate: serial}\n" + good, `identity.client_certificate: is "serial"`},
+		{"another part of a certificate", "identity: {client_certificate: serial}\ntls: {cert_file: a, key_file: b, client_ca_file: c}\n" + good, `identity.client_certificate: is "serial"`},
+		{"certificates that nobody asks for", "identity: {client_certificate: uri}\n" + good, "identity.client_certificate: needs tls.client_ca_file"},
 		{"a table that is not served", role("tables: [{table: other}]"), "roles[0].tables[0].table: public.other is none of tables"},
 		{"no table", role("tables: [{read: [a]}]"), "roles[0].tables[0].table: is missing"},
 		{"a table twice", role("tables: [{table: inventory}, {table: inventory}]"), "roles[0].tables[1].table: public.inventory is in this role already"},

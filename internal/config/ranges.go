@@ -38,6 +38,7 @@ func (c *Config) checkRanges(r *report) {
 	}
 	checkTerms("leases", c.Leases.MinTTL, c.Leases.DefaultTTL, c.Leases.MaxTTL, c.Leases.MaxLifetime, r)
 	c.checkNamespaces(r)
+	span{"limits.drain_delay", c.Limits.DrainDelay}.within(r, 0, time.Hour)
 	span{"audit.keep_refusals", c.Audit.KeepRefusals}.within(r, longest, longestKept)
 	for path, prefix := range map[string]string{"redis.key_prefix": c.Redis.KeyPrefix, "etcd.key_prefix": c.Etcd.KeyPrefix} {
 		if len(prefix) > longestPrefix {

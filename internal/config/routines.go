@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // checkRoutines checks the statements and functions, which share their names: a
@@ -15,6 +16,7 @@ func (c *Config) checkRoutines(r *report) {
 			continue
 		}
 		s.checkText(path, r)
+		checkMode(s.Mode, path, r)
 		if _, written := r.places[path+".expect_rows"]; written && (s.ExpectRows < 0 || s.ExpectRows > maxExpected) {
 			r.reject(path+".expect_rows", "is %d; must be 0 to %d", s.ExpectRows, maxExpected)
 		}
@@ -35,6 +37,7 @@ func (c *Config) checkFunctions(statements map[string]string, r *report) {
 	functions := map[[2]string]int{}
 	for i, f := range c.Functions {
 		path := fmt.Sprintf("functions[%d].name", i)
+		checkMode(f.Mode, strings.TrimSuffix(path, ".name"), r)
 		if !checkName(f.Schema, f.Name, "function", path, r) {
 			continue
 		}

@@ -17,7 +17,7 @@ func TestAMistakeInStatementsIsReportedWhereItStands(t *testing.T) {
 		{"nothing in it", minimal + "statements:\n  - {}\n", []string{
 			"gateway.yaml:6:5: statements[0].name: is missing", "gateway.yaml:6:5: statements[0].sql: is missing", "gateway.yaml:6:5: statements[0].lock: is missing"}},
 		{"text for a statement", minimal + "statements:\n  - a\n", []string{"gateway.yaml:6:5: statements[0]: must be a mapping"}},
-		{"an unknown key", named("a", "SELECT 1", "{}", "a\n    rows: 1"), []string{"gateway.yaml:10:5: statements[0].rows: unknown key; known here: name, sql, params, lock, expect_rows"}},
+		{"an unknown key", named("a", "SELECT 1", "{}", "a\n    rows: 1"), []string{"gateway.yaml:10:5: statements[0].rows: unknown key; known here: name, sql, params, lock, mode, expect_rows"}},
 		{"a name with a dot", named("a.b", "SELECT 1", "{}", "a"), []string{`gateway.yaml:6:11: statements[0].name: is "a.b"; must be 1 to 63 letters`}},
 		{"a name in odd letters", named("größe", "SELECT 1", "{}", "a"), []string{`gateway.yaml:6:11: statements[0].name: is "größe"; must be`}},
 		{"a long name", named(strings.Repeat("a", 64), "SELECT 1", "{}", "a"), []string{`gateway.yaml:6:11: statements[0].name: is "a`}},

@@ -36,6 +36,8 @@ type Statement struct {
 	// Lock says which lock key a call needs; its placeholders are parameters.
 	// No default.
 	Lock lease.Template
+	// Mode is as a table's. Default ModeEnforce.
+	Mode string
 	// ExpectRows is how many rows a call must answer. Default AnyRows; 0 to
 	// 1000000.
 	ExpectRows int
@@ -59,6 +61,7 @@ type statementForm struct {
 	SQL        sqlForm  `yaml:"sql"`
 	Params     []Param  `yaml:"params"`
 	Lock       lockForm `yaml:"lock"`
+	Mode       string   `yaml:"mode"`
 	ExpectRows int      `yaml:"expect_rows"`
 }
 
@@ -70,12 +73,12 @@ type sqlForm struct {
 
 // statement reads one item of statements.
 func (d *decoder) statement(n ast.Node, path string, s *Statement) {
-	form := statementForm{ExpectRows: AnyRows}
+	form := statementForm{Mode: ModeEnforce, ExpectRows: AnyRows}
 	if !d.value(n, path, &form) {
 		return
 	}
 	d.require(path, "name", "sql", "lock")
-	*s = Statement{Name: form.Name, SQL: form.SQL.text, Params: form.Params, Lock: form.Lock.Template,
+	*s = Statement{Name: form.Name, SQL: form.SQL.text, Params: form.Params, Lock: form.Lock.Template, Mode: form.Mode,
 		ExpectRows: form.ExpectRows, Place: d.lineOf(path), Line: form.SQL.line}
 	if _, written := d.places[path+".sql"]; !written || d.bad[path+".sql"] {
 		return

@@ -17,6 +17,12 @@ const (
 	Delete = "delete"
 )
 
+// The modes of a table, statement or function.
+const (
+	ModeEnforce = "enforce" // what the fence refuses is not written
+	ModeObserve = "observe" // it is written, and recorded
+)
+
 // maxName is the longest name PostgreSQL keeps, in bytes; it cuts longer ones
 // off silently, which would make two tables one.
 const maxName = 63
@@ -36,6 +42,8 @@ type Table struct {
 	// Operations are the operations allowed, in the order of the constants.
 	// Default: all four; 1 to 4.
 	Operations []string
+	// Mode says what becomes of a write that the fence refuses. Default ModeEnforce.
+	Mode string
 	// FenceColumn is the column that keeps the token of a row's last write, case
 	// kept. Default "", none; 1 to 63 bytes, none of Lock's.
 	FenceColumn string
@@ -45,6 +53,8 @@ type Table struct {
 	// Redact are columns whose values are not kept with it. Default none; each
 	// once, and only with RecordPayload.
 	Redact []string
+	// Place is where it is written, as in "gateway.yaml:27".
+	Place string
 }
 
 // lockForm is a lock template as the file writes it.
@@ -62,6 +72,7 @@ func operations() []string { return []string{Select, Insert, Update, Delete} }
 type tableForm struct {
 	Name       nameForm `yaml:"name"`
 	Lock       lockForm `yaml:"lock"`
+	Mode       string   `yaml:"mode"`
 	Operations []string `yaml:"operations,flow"`
 	Fence      string   `yaml:"fence_column"`
 	Record     bool     `yaml:"record_payload"`
@@ -77,14 +88,15 @@ type nameForm struct {
 
 // table reads one item of tables.
 func (d *decoder) table(n ast.Node, path string, t *Table) {
-	var form tableForm
+	form := tableForm{Mode: ModeEnforce}
 	if !d.value(n, path, &form) {
 		return
 	}
 	d.require(path, "name", "lock")
 	t.Schema, t.Name = form.Name.Schema, form.Name.Name
 	t.Lock, t.Operations, t.FenceColumn = form.Lock.Template, form.Operations, form.Fence
-	t.RecordPayload, t.Redact = form.Record, form.Redact
+	t.Mode, t.RecordPayload, t.Redact = form.Mode, form.Record, form.Redact
+	t.Place = d.lineOf(path)
 	if _, written := d.places[path+".operations"]; !written {
 		t.Operations = operations()
 	}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -45,5 +46,21 @@ func TestSchemasAreThoseOfTheTablesUnlessListed(t *testing.T) {
 	}
 	if got := mustLoad(t, head+tables+"schemas: [a, b]\n").Schemas; !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("listed, schemas are %v", got)
+	}
+}
+
+func TestTheModeIsReadOfTablesStatementsAndFunctions(t *testing.T) {
+	t.Parallel()
+	const text = head + `
+tables: [{name: a, lock: l}, {name: b, lock: l, mode: observe}]
+statements: [{name: s, sql: SELECT 1, lock: l, mode: observe}]
+functions: [{name: f, lock: l, mode: observe}]`
+	c := mustLoad(t, mustLoad(t, text).Masked())
+	if c.Tables[0].Mode != ModeEnforce || c.Tables[1].Mode != ModeObserve || c.Statements[0].Mode != ModeObserve || c.Functions[0].Mode != ModeObserve {
+		t.Errorf("%+v", c)
+	}
+	got := mistakesOf(t, strings.ReplaceAll(text, "observe", "watch"))
+	if len(got) != 3 || !strings.Contains(got[0], `tables[1].mode: is "watch"; allowed are enforce, observe`) {
+		t.Errorf("%q", got)
 	}
 }

@@ -14,6 +14,7 @@ func (c *Config) checkTables(r *report) {
 	for i := range c.Tables {
 		t, path := &c.Tables[i], fmt.Sprintf("tables[%d]", i)
 		t.checkOperations(path+".operations", r)
+		checkMode(t.Mode, path, r)
 		t.checkFenceColumn(path+".fence_column", r)
 		t.checkRedact(path+".redact", r)
 		if !checkName(t.Schema, t.Name, "table", path+".name", r) {
@@ -25,6 +26,13 @@ func (c *Config) checkTables(r *report) {
 			continue
 		}
 		first[name] = i
+	}
+}
+
+// checkMode checks the mode of the table, statement or function at path.
+func checkMode(mode, path string, r *report) {
+	if mode != ModeEnforce && mode != ModeObserve && !r.bad[path] && !r.bad[path+".mode"] {
+		r.reject(path+".mode", "is %q; allowed are %s, %s", mode, ModeEnforce, ModeObserve)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 // validate reports everything wrong with a decoded configuration.
 func (c *Config) validate(r *report) {
 	c.checkAddresses(r)
+	c.checkTLS(r)
 	c.checkURLs(r)
 	c.checkLockService(r)
 	c.checkRanges(r)

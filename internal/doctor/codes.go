@@ -65,6 +65,7 @@ func Rules() []Rule {
 		{"refusals_overdue", Warning, schemaGroup, "Old records are not dropped, and fill the disk."},
 
 		{"serve_refuses", Danger, tablesGroup, "The gateway does not start; rows with two different locks would be guarded by neither."},
+		{"observed", Warning, tablesGroup, "It is observed, not protected: a late worker's write is applied, and recorded."},
 		{"rows_without_key", Warning, tablesGroup, "No lock key covers such a row, so nobody can change it through the gateway."},
 		{"template_nullable", Note, tablesGroup, "No lock key covers a row with NULL there, so nobody can change it through the gateway."},
 		{"template_unindexed", Warning, tablesGroup, "Every write reads the whole table while it holds the lock's mark, and all others of the key wait."},
@@ -83,6 +84,9 @@ func Rules() []Rule {
 
 		{"auth_none", Note, configGroup, "Whoever reaches the gateway may take any lock, and write under it."},
 		{"admin_exposed", Warning, configGroup, "Profiles, which show what is in memory, are open to whoever reaches that address."},
+		{"listener_plaintext", Warning, configGroup, "Who reads along sees holders, which prove possession, and can write in their place."},
+		{"certificate_unusable", Danger, configGroup, "The gateway does not start; one that runs goes on with the certificate that it has."},
+		{"certificate_ends", Warning, configGroup, "Once it has ended nobody connects any more: workers lose their leases, and probes fail."},
 		{"fence_only", Note, configGroup, "While the lock service is down, writes go on under a lease that may be over. The mark still keeps late writers out."},
 		{"lease_check_lenient", Note, configGroup, "A holder goes on writing after its lease, until somebody else is granted the lock. The mark still keeps late writers out."},
 		{"max_lifetime_long", Note, configGroup, "A worker that hangs and still renews keeps everybody else out for as long."},

@@ -16,6 +16,8 @@ func elsewhere() map[string]string {
 		"redis_evicts_leases":         "TestFaultsOfRedisAreFound",
 		"redis_is_replica":            "TestFaultsOfRedisAreFound",
 		"pooler_untold":               "TestAPoolerThatNobodyToldOfIsFound",
+		"certificate_unusable":        "TestDoctorLooksAtCertificates",
+		"certificate_ends":            "TestDoctorLooksAtCertificates",
 		"redis_failover_loses_leases": "",
 		"pooler_in_between":           "",
 		"database_is_standby":         "",

@@ -64,8 +64,17 @@ type Patient struct {
 	Redis []Server
 	// AskLocks reads a lease; nil: the lock service is the database.
 	AskLocks func(context.Context) error
+	// Certificates are those that the listeners show.
+	Certificates []Certificate
 	// Timeout bounds each check; 0: 5 s.
 	Timeout time.Duration
+}
+
+// Certificate is one that a listener shows.
+type Certificate struct {
+	Section string // of the configuration
+	Ends    time.Time
+	Fault   error // why it can't be used; nil: it can
 }
 
 // Server is one Redis server.
@@ -79,6 +88,7 @@ type Server struct {
 func Examine(ctx context.Context, p Patient) *Report {
 	v := newVisit(p)
 	v.examineConfig()
+	v.examineListeners()
 	v.examineLocks(ctx)
 	v.examineDatabase(ctx)
 	return v.report()

@@ -121,7 +121,7 @@ func (i *installation) patient(t *testing.T, more string) doctor.Patient {
 func specs(c *config.Config) catalog.Specs {
 	all := catalog.Specs{Schemas: c.Schemas}
 	for _, t := range c.Tables {
-		one := catalog.Spec{Schema: t.Schema, Name: t.Name, Lock: t.Lock, FenceColumn: t.FenceColumn}
+		one := catalog.Spec{Schema: t.Schema, Name: t.Name, Lock: t.Lock, FenceColumn: t.FenceColumn, Observe: t.Mode == config.ModeObserve}
 		for _, op := range t.Operations {
 			one.Operations = append(one.Operations, catalog.Operation(op))
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/fencegate/fencegate/internal/catalog"
+	"github.com/fencegate/fencegate/internal/config"
 )
 
 // checkServable reads the tables as serve does when it starts.
@@ -23,6 +24,24 @@ func (v *visit) checkServable(ctx context.Context, tx pgx.Tx) error {
 		v.find("serve_refuses", "tables, statements, functions", fault, "Correct the configuration, or the table; gateway serve says the same.")
 	}
 	return nil
+}
+
+// examineModes names what is not enforced.
+func (v *visit) examineModes() {
+	found := func(name, mode string) {
+		if mode == config.ModeObserve {
+			v.find("observed", name, "its mode is observe", "mode: enforce, once gateway audit report shows nothing that must go on; see docs/adopting.md.")
+		}
+	}
+	for _, t := range v.Config.Tables {
+		found(t.Schema+"."+t.Name, t.Mode)
+	}
+	for _, s := range v.Config.Statements {
+		found(s.Name, s.Mode)
+	}
+	for _, f := range v.Config.Functions {
+		found(f.Schema+"."+f.Name, f.Mode)
+	}
 }
 
 func lines(err error) []string {

@@ -110,6 +110,7 @@ func (m *Marks) Forget(ctx context.Context, limit int) (deleted int64, err error
 
 // columns are the claims as PostgreSQL takes them.
 func columns(claims []lease.Claim) (keys, holders []string, tokens []int64) {
+	keys, holders, tokens = []string{}, []string{}, []int64{} // nil would be NULL
 	for _, claim := range claims {
 		keys = append(keys, string(claim.Key))
 		holders = append(holders, claim.Holder.Wire())

@@ -205,7 +205,14 @@ func Admit(batch *pgx.Batch, claims []lease.Claim) {
 	batch.Queue(`SELECT fencegate.admit($1, $2, $3)`, keys, holders, tokens)
 }
 
-// Admitted reads the answer to Admit: nil, a *Refusal for each claim that
+// AdmitObserved is Admit for a write that is to be applied whatever the marks say:
+// it locks those of claims that match and refuses nothing.
+func AdmitObserved(batch *pgx.Batch, claims []lease.Claim) {
+	keys, holders, tokens := columns(claims)
+	batch.Queue(`SELECT fencegate.admit($1, $2, $3, true)`, keys, holders, tokens)
+}
+
+// Admitted reads the answer to Admit or AdmitObserved: nil, a *Refusal for each claim that
 // failed, joined, or why it is not known.
 func Admitted(results pgx.BatchResults, claims []lease.Claim) error {
 	_, err := results.Exec()

@@ -27,9 +27,11 @@ const (
 	Skipped Verdict = "skipped" // FenceOnly: the lock service could not be asked
 )
 
-// checkAll checks every claim; the refusals of several are joined, and come
-// before any other error.
-func (g *Gate) checkAll(ctx context.Context, claims []lease.Claim) ([]Check, error) {
+// checkAll checks every claim. faults has an error for each, nil if it passed.
+func (g *Gate) checkAll(ctx context.Context, claims []lease.Claim) (checks []Check, faults []error) {
+	if len(claims) == 0 {
+		return nil, nil
+	}
 	keys := make([]lease.Key, len(claims))
 	for i, claim := range claims {
 		keys[i] = claim.Key
@@ -40,19 +42,26 @@ func (g *Gate) checkAll(ctx context.Context, claims []lease.Claim) ([]Check, err
 	if unavailable != nil {
 		readings = make([]lockclient.Reading, len(claims))
 	}
-	checks := make([]Check, len(claims))
-	var refused, failed []error
+	checks, faults = make([]Check, len(claims)), make([]error, len(claims))
 	for i, claim := range claims {
-		var err error
-		checks[i], err = g.check(ctx, claim, readings[i], unavailable)
+		checks[i], faults[i] = g.check(ctx, claim, readings[i], unavailable)
+	}
+	g.Observer.checked(took, checks, unavailable)
+	return checks, faults
+}
+
+// joined makes one error of those of all claims: the refusals of several are
+// joined, and come before any other.
+func joined(faults []error) error {
+	var refused, failed []error
+	for _, err := range faults {
 		if asRefused(err) != nil {
 			refused = append(refused, err)
 		} else {
 			failed = append(failed, err)
 		}
 	}
-	g.Observer.checked(took, checks, unavailable)
-	return checks, cmp.Or(errors.Join(refused...), cmp.Or(failed...))
+	return cmp.Or(errors.Join(refused...), cmp.Or(failed...))
 }
 
 // check decides by what the lock service said whether the claim's holder is

@@ -33,11 +33,12 @@ func (g *Gate) commit(ctx context.Context, w Write, plan []piece, replan bool) (
 	var batch pgx.Batch
 	g.begin(&batch, replan, fence.Meeting)
 	g.claimAnswer(&batch, w)
-	fence.Admit(&batch, w.Claims)
+	w.admit(&batch)
 	w.Settings.apply(&batch)
 	for _, s := range plan {
 		queue(&batch, s.Statement)
 	}
+	g.recordAdmitted(&batch, w)
 	g.wash(&batch, w.calls())
 	if w.Trial {
 		batch.Queue(`SELECT fencegate.end_trial()`)
@@ -60,7 +61,7 @@ func (g *Gate) commit(ctx context.Context, w Write, plan []piece, replan bool) (
 			texts[s.part] = append(texts[s.part], text...)
 		}
 		seen = true
-		return nil
+		return w.sighting.read(results)
 	})
 	join(parts, texts)
 	if w.Trial {

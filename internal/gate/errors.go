@@ -58,6 +58,8 @@ var (
 	// ErrUnconfirmed: the connection died while a grant or release was on its
 	// way. It may have happened; asking again is safe.
 	ErrUnconfirmed = errors.New("unconfirmed")
+	// ErrUnclaimed: a write that must have a lock had none.
+	ErrUnclaimed = errors.New("the write has no lock")
 	// ErrTTL: the asked lease time is outside the configured terms.
 	ErrTTL = errors.New("ttl out of range")
 )

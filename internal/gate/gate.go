@@ -67,6 +67,18 @@ type Gate struct {
 	waiting  *waiting
 }
 
+// Next returns the gate of cfg, on the same pools, that is to take over from g. They
+// share who waits, whose turn it is, and which attempts are under way.
+func (g *Gate) Next(cfg Config) (*Gate, error) {
+	next, err := New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	next.turns, next.attempts, next.waiting = g.turns, g.attempts, g.waiting
+	next.writers, next.readers = g.writers, g.readers
+	return next, nil
+}
+
 // New checks cfg and returns its gate.
 func New(cfg Config) (*Gate, error) {
 	if cfg.Writes == nil || cfg.Reads == nil || cfg.Tables == nil || cfg.Store == nil || cfg.Marks == nil || cfg.Audit == nil || cfg.Records == nil || cfg.Log == nil {

@@ -14,6 +14,9 @@ type Observer struct {
 	Checked func(took time.Duration, checks []Check, unavailable error)
 	// Recorded: a refusal was recorded, or could not be.
 	Recorded func(r audit.Record, took time.Duration, err error)
+	// Admitted: a write was let through that would have been refused. r.ID is 0 if
+	// that could not be recorded.
+	Admitted func(r audit.Record)
 	// Ran: a transaction has ended, well or not, once it had its connection.
 	Ran func(kind Kind, took time.Duration)
 	// Again: a transaction runs once more.
@@ -54,6 +57,12 @@ func (o *Observer) checked(took time.Duration, checks []Check, unavailable error
 func (o *Observer) recorded(r audit.Record, began time.Time, err error) {
 	if o != nil {
 		o.Recorded(r, time.Since(began), err)
+	}
+}
+
+func (o *Observer) admitted(r audit.Record) {
+	if o != nil {
+		o.Admitted(r)
 	}
 }
 

@@ -52,12 +52,17 @@ func newShelf(t *testing.T, options ...func(*Config)) *shelf {
 func (s *shelf) write(claim lease.Claim, value string) (Result, error) {
 	return s.gate.Write(s.Context(), Write{
 		Principal: auth.Anyone, Claims: []lease.Claim{claim}, Origin: origin,
-		Mutations: []statement.Mutation{{
-			Op: catalog.Update, Table: s.table, MaxAffected: -1,
-			Rows:    []statement.Row{{Names: []string{"value"}, JSON: []byte(`{"value":"` + value + `"}`)}},
-			Filters: []statement.Filter{{Column: "id", Op: statement.Eq, Values: []string{"a"}}},
-		}},
+		Mutations: []statement.Mutation{s.change(value)},
 	})
+}
+
+// change sets the row's value.
+func (s *shelf) change(value string) statement.Mutation {
+	return statement.Mutation{
+		Op: catalog.Update, Table: s.table, MaxAffected: -1,
+		Rows:    []statement.Row{{Names: []string{"value"}, JSON: []byte(`{"value":"` + value + `"}`)}},
+		Filters: []statement.Filter{{Column: "id", Op: statement.Eq, Values: []string{"a"}}},
+	}
 }
 
 func (s *shelf) value() (value string) {

@@ -19,7 +19,10 @@ import (
 // together, in order, or not at all.
 type Write struct {
 	Principal auth.Principal
-	Claims    []lease.Claim // one or more, each key once
+	Claims    []lease.Claim // one or more, each key once; none with Unclaimed
+	// Unclaimed is why there are no Claims, which is refused unless all of Mutations
+	// are in observe mode. Nil: there are some.
+	Unclaimed *Unclaimed
 	Mutations []statement.Mutation
 	Origin    audit.Origin
 	Once      Once
@@ -28,6 +31,8 @@ type Write struct {
 	// Trial takes everything back at the end, once it has been seen to work.
 	// Sequences stay advanced. Once is not used up.
 	Trial bool
+
+	sighting *sighting // of a write in observe mode; nil: it is enforced
 }
 
 // Settings are the caller's own for one transaction. The zero value sets nothing.
@@ -40,6 +45,9 @@ type Result struct {
 	Parts    []Rows  // of each mutation
 	Checks   []Check // of each claim
 	Replayed bool    // answered from an earlier attempt under the same idempotency key
+	// Observed is what the write would have been refused for, had one of its
+	// mutations been enforced.
+	Observed []*Refused
 }
 
 // Rows is what statements touched.
@@ -73,6 +81,9 @@ func (g *Gate) Write(ctx context.Context, w Write) (Result, error) {
 	}
 	if err := w.allow(); err != nil {
 		return Result{}, err
+	}
+	if len(w.Claims) == 0 && (w.Unclaimed == nil || !w.observed()) {
+		return Result{}, w.unclaimed()
 	}
 	earlier, end := g.attempts.begin(w)
 	defer end()
@@ -126,7 +137,11 @@ func allow(p auth.Principal, m *statement.Mutation) (err error) {
 }
 
 func (g *Gate) write(ctx context.Context, w Write) (Result, error) {
-	checks, err := g.checkAll(ctx, w.Claims)
+	checks, faults := g.checkAll(ctx, w.Claims)
+	err := joined(faults)
+	if w.observed() {
+		w.sighting, err = w.sight(faults)
+	}
 	if err != nil {
 		return Result{}, g.answered(ctx, w, err)
 	}
@@ -134,7 +149,7 @@ func (g *Gate) write(ctx context.Context, w Write) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	giveBack, err := g.turns.take(ctx, w.Claims)
+	giveBack, err := g.turns.take(ctx, w.passing())
 	if err != nil {
 		return Result{}, err
 	}
@@ -147,7 +162,11 @@ func (g *Gate) write(ctx context.Context, w Write) (Result, error) {
 	parts, err := retried(ctx, g, g.Writes, func(ctx context.Context, replan bool) ([]Rows, error) {
 		return g.commit(ctx, w, plan, replan)
 	})
-	return Result{Parts: parts, Checks: checks}, err
+	result := Result{Parts: parts, Checks: passed(checks)}
+	if err == nil && w.sighting != nil {
+		result.Observed = g.admitted(ctx, w)
+	}
+	return result, err
 }
 
 // piece is one statement and the mutation that it is part of.
@@ -161,6 +180,9 @@ func (w Write) plan() ([]piece, error) {
 	for i, m := range w.Mutations {
 		if w.Once.Key != "" {
 			m.Keep = statement.Keep{Principal: w.Principal.Name, Key: w.Once.Key, Operation: i}
+		}
+		if w.sighting != nil {
+			m.Observe = &statement.Observe{Operation: i}
 		}
 		statements, err := statement.Build(m, w.Claims)
 		if err != nil {
@@ -187,24 +209,38 @@ func (w Write) at(part int, err error) error {
 // record is what is known of a write that was refused. What one mutation is to
 // blame for is recorded as that, everything else as the whole.
 func (g *Gate) record(w Write, err error) audit.Record {
-	r := audit.Record{Disposition: audit.Refused, Claim: w.Claims[0], Origin: w.Origin}
+	r := audit.Record{Disposition: audit.Refused, Origin: w.Origin}
 	if len(refusals(err)) == 0 {
 		return r
 	}
-	var broken error
-	if r.Payload, broken = w.payload(); broken != nil {
-		g.Log.Error("what a refused write was to write could not be recorded", "request_id", w.Origin.RequestID, "error", broken)
-	}
+	r.Claim, r.Payload = w.Claims[0], g.payloadOf(w)
+	r.Operation, r.Table = w.about()
 	var part *PartError
-	switch {
-	case errors.As(err, &part):
-		r.Operation, r.Table = string(w.Mutations[part.Part].Op), w.Mutations[part.Part].Target()
-	case len(w.Mutations) == 1:
-		r.Operation, r.Table = string(w.Mutations[0].Op), w.Mutations[0].Target()
-	default:
-		r.Operation, r.Table = "transaction", w.targets()
+	if errors.As(err, &part) {
+		r.Operation, r.Table = w.aboutPart(part.Part)
 	}
 	return r
+}
+
+// payloadOf is w.payload for a record, which must be made all the same.
+func (g *Gate) payloadOf(w Write) string {
+	payload, err := w.payload()
+	if err != nil {
+		g.Log.Error("what a write was to write could not be recorded", "request_id", w.Origin.RequestID, "error", err)
+	}
+	return payload
+}
+
+// about is what the whole of w does, and to what.
+func (w Write) about() (operation, table string) {
+	if len(w.Mutations) == 1 {
+		return w.aboutPart(0)
+	}
+	return "transaction", w.targets()
+}
+
+func (w Write) aboutPart(part int) (operation, table string) {
+	return string(w.Mutations[part].Op), w.Mutations[part].Target()
 }
 
 // calls reports whether a routine is called.

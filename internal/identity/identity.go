@@ -88,6 +88,14 @@ func New(ctx context.Context, cfg Config) (*Identity, error) {
 	return i, err
 }
 
+// Ready returns an error that wraps ErrUnavailable while no token can be checked.
+func (i *Identity) Ready(ctx context.Context) error {
+	if i.tokens == nil || i.tokens.keys.any(ctx) {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", i.tokens.Keys.URL, ErrUnavailable)
+}
+
 // Principal returns who r comes from. Errors: *Rejection, ErrUnavailable. An
 // Authorization counts before a certificate.
 func (i *Identity) Principal(r *http.Request) (auth.Principal, error) {

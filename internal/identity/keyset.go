@@ -162,9 +162,18 @@ func (k *keySet) find(ctx context.Context) jwt.Keyfunc {
 		if err == nil {
 			return key, nil
 		}
-		if all, _ := k.set.Storage().KeyReadAll(ctx); len(all) == 0 {
+		if !k.any(ctx) {
 			return nil, ErrUnavailable
 		}
 		return nil, err
 	}
+}
+
+// any reports whether there is a key.
+func (k *keySet) any(ctx context.Context) bool {
+	if k.one != nil {
+		return true
+	}
+	all, err := k.set.Storage().KeyReadAll(ctx)
+	return err == nil && len(all) > 0
 }

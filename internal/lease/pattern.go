@@ -75,6 +75,12 @@ func (p Pattern) Matches(key Key, claims map[string]string) bool {
 	return p.prefix || rest == ""
 }
 
+// MatchesAll reports whether every key of t is one of the pattern's for somebody with
+// these claims.
+func (p Pattern) MatchesAll(t Template, claims map[string]string) bool {
+	return (p.prefix || t.WholeTable()) && p.Matches(Key(t.Literals[0]), claims)
+}
+
 // Claims names the claims that the pattern needs.
 func (p Pattern) Claims() []string {
 	names := make([]string, len(p.template.Columns))

@@ -102,3 +102,28 @@ func FuzzPattern(f *testing.F) {
 		}
 	})
 }
+
+func TestAPatternMatchesAllOfALockOrNot(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		pattern, lock string
+		all           bool
+	}{
+		{"*", "item:{id}", true}, {"*", "{id}", true}, {"item:*", "item:{id}", true}, {"it*", "item:{id}", true}, {"item:*", "item:{a}:{b}", true},
+		{"item:1*", "item:{id}", false}, {"item:", "item:{id}", false}, {"items*", "item:{id}", false}, {"item:*", "{id}", false},
+		{"all", "all", true}, {"al*", "all", true}, {"a", "all", false},
+		{"tenant:{claim.t}:*", "tenant:{t}:{id}", false}, {"tenant:{claim.t}:*", "tenant:acme:{id}", true}, {"tenant:{claim.no}:*", "tenant:acme:{id}", false},
+	} {
+		p, err := lease.ParsePattern(c.pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lock, err := lease.ParseTemplate(c.lock)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.MatchesAll(lock, map[string]string{"t": "acme"}); got != c.all {
+			t.Errorf("%s of %s: %t", c.pattern, c.lock, got)
+		}
+	}
+}

@@ -30,18 +30,17 @@ func (s *Server) AcquireLease(w http.ResponseWriter, r *http.Request, _ api.Acqu
 		return
 	}
 	if a.Wait > 0 {
-		if !s.shares.enter(a.Principal, waiting) {
+		giveBack, ok := s.share(a.Principal, waiting)
+		if !ok {
 			s.fail(w, r, errShareTaken)
 			return
 		}
-		defer s.shares.leave(a.Principal, waiting)
-		select {
-		case s.waiters <- struct{}{}:
-			defer func() { <-s.waiters }()
-		default:
+		defer giveBack()
+		if !s.busy.waiters.take(s.Limits.Waiting) {
 			s.fail(w, r, errTooManyWaiting)
 			return
 		}
+		defer s.busy.waiters.leave()
 	}
 	granted, err := s.Gate.Acquire(s.patient(w, r, &a), a)
 	if err == nil && granted.Replayed {

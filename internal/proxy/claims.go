@@ -1,39 +1,47 @@
 package proxy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
 
 	"github.com/fencegate/fencegate/internal/audit"
 	"github.com/fencegate/fencegate/internal/auth"
+	"github.com/fencegate/fencegate/internal/fence"
+	"github.com/fencegate/fencegate/internal/gate"
 	"github.com/fencegate/fencegate/internal/lease"
 )
 
-// parseClaim reads the three headers that every write carries.
+// parseClaim reads the three headers that every write carries. With an error the
+// claim has what could be read.
 func parseClaim(h http.Header) (claim lease.Claim, err error) {
-	key, err := oneHeader(h, "Lock-Key")
-	if err != nil {
+	key, noKey := oneHeader(h, "Lock-Key")
+	holder, noHolder := oneHeader(h, "Lock-Holder")
+	token, noToken := oneHeader(h, "Fencing-Token")
+	var wrong [3]error
+	claim.Key, wrong[0] = lease.ParseKey(key)
+	claim.Holder, wrong[1] = lease.ParseHolder(holder)
+	claim.Token, wrong[2] = lease.ParseToken(token)
+	if err := cmp.Or(noKey, noHolder, noToken); err != nil {
 		return claim, err
 	}
-	holder, err := oneHeader(h, "Lock-Holder")
-	if err != nil {
-		return claim, err
-	}
-	token, err := oneHeader(h, "Fencing-Token")
-	if err != nil {
-		return claim, err
-	}
-	if claim.Key, err = lease.ParseKey(key); err != nil {
-		return claim, malformedFencing("Lock-Key", err)
-	}
-	if claim.Holder, err = lease.ParseHolder(holder); err != nil {
-		return claim, malformedFencing("Lock-Holder", err)
-	}
-	if claim.Token, err = lease.ParseToken(token); err != nil {
-		return claim, malformedFencing("Fencing-Token", err)
+	for i, name := range []string{"Lock-Key", "Lock-Holder", "Fencing-Token"} {
+		if wrong[i] != nil {
+			return claim, malformedFencing(name, wrong[i])
+		}
 	}
 	return claim, nil
+}
+
+// unclaimed makes of a lock that is missing, or can't be read, what a write in
+// observe mode is recorded for; nil of any other error.
+func unclaimed(err error, claim lease.Claim) *gate.Unclaimed {
+	var f *fault
+	if errors.As(err, &f) && (f.slug == string(gate.FencingRequired) || f.slug == string(gate.FencingMalformed)) {
+		return &gate.Unclaimed{Code: fence.Code(f.slug), Claim: claim, Fault: err}
+	}
+	return nil
 }
 
 func oneHeader(h http.Header, name string) (string, error) {

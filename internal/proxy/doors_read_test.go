@@ -49,14 +49,15 @@ func readings() map[string][]string {
 		calls[i] = "/rest/rpc/" + call
 	}
 	paths := map[string][]string{
-		"/rest/rpc/{name}":  calls,
-		"/rest/{table}":     table,
-		"/v1/leases":        {"/v1/leases?key=stock:live", "/v1/leases?key=stock:never", "/v1/leases", "/v1/leases?prefix=stock:&limit=1&cursor=a"},
-		"/v1/refusals":      {"/v1/refusals", "/v1/refusals?key=stock:live&limit=1", "/v1/refusals?code='"},
-		"/v1/refusals/{id}": {"/v1/refusals/1", "/v1/refusals/2", "/v1/refusals/x"},
-		"/v1/grants":        {"/v1/grants?key=stock:live", "/v1/grants?key='", "/v1/grants"},
-		"/v1/marks":         {"/v1/marks", "/v1/marks?prefix=stock:", "/v1/marks?cursor='"},
-		"/openapi.yaml":     {"/openapi.yaml"},
+		"/rest/rpc/{name}":    calls,
+		"/rest/{table}":       table,
+		"/v1/leases":          {"/v1/leases?key=stock:live", "/v1/leases?key=stock:never", "/v1/leases", "/v1/leases?prefix=stock:&limit=1&cursor=a"},
+		"/v1/refusals":        {"/v1/refusals", "/v1/refusals?key=stock:live&limit=1", "/v1/refusals?code='", "/v1/refusals?disposition=admitted", "/v1/refusals?disposition='"},
+		"/v1/refusals/report": {"/v1/refusals/report", "/v1/refusals/report?since=2000-01-01T00:00:00Z", "/v1/refusals/report?since=x"},
+		"/v1/refusals/{id}":   {"/v1/refusals/1", "/v1/refusals/2", "/v1/refusals/x"},
+		"/v1/grants":          {"/v1/grants?key=stock:live", "/v1/grants?key='", "/v1/grants"},
+		"/v1/marks":           {"/v1/marks", "/v1/marks?prefix=stock:", "/v1/marks?cursor='"},
+		"/openapi.yaml":       {"/openapi.yaml"},
 	}
 	readings := map[string][]string{
 		"HEAD /v1/refusals/stream": {"/v1/refusals/stream"},

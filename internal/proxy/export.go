@@ -53,7 +53,7 @@ func exportFormat(h http.Header) *format {
 // the answer off.
 func (s *Server) exportRefusals(w http.ResponseWriter, r *http.Request, params api.ListRefusalsParams, f *format) {
 	filter, err := refusalFilter(params)
-	if wrong := checkQuery(r, "key", "code", "table", "principal", "since", "until", "cursor"); wrong != nil || err != nil {
+	if wrong := checkQuery(r, "disposition", "key", "code", "table", "principal", "since", "until", "cursor"); wrong != nil || err != nil {
 		s.fail(w, r, cmp.Or(wrong, err))
 		return
 	}
@@ -64,7 +64,6 @@ func (s *Server) exportRefusals(w http.ResponseWriter, r *http.Request, params a
 		return
 	}
 	w.Header().Set("Content-Type", f.media+"; charset=utf-8")
-	w.Header().Set("Cache-Control", "no-store")
 	if r.Method == http.MethodHead {
 		return
 	}
@@ -141,8 +140,8 @@ func writeCSV(w io.Writer, records []audit.Record) error {
 	for _, record := range records {
 		r := apiRefusal(record)
 		row := []string{
-			r.Id, r.OccurredAt.Format(time.RFC3339Nano), r.Code, string(r.Disposition), r.Operation, valueOf(r.Table), r.Key, r.PresentedToken,
-			valueOf(r.MarkToken), r.HolderDigest, valueOf(r.Client), r.Principal, r.RequestId, r.RemoteAddress, valueOf(r.PayloadSha256),
+			r.Id, r.OccurredAt.Format(time.RFC3339Nano), r.Code, string(r.Disposition), r.Operation, valueOf(r.Table), valueOf(r.Key), valueOf(r.PresentedToken),
+			valueOf(r.MarkToken), valueOf(r.HolderDigest), valueOf(r.Client), r.Principal, r.RequestId, r.RemoteAddress, valueOf(r.PayloadSha256),
 			valueOf(r.IdempotencyKey), r.Instance,
 		}
 		for i := range row {

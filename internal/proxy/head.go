@@ -28,6 +28,11 @@ func (s *Server) HeadRefusals(w http.ResponseWriter, r *http.Request, params api
 	s.ListRefusals(w, r, api.ListRefusalsParams(params))
 }
 
+// HeadRefusalReport answers HEAD /v1/refusals/report.
+func (s *Server) HeadRefusalReport(w http.ResponseWriter, r *http.Request, params api.HeadRefusalReportParams) {
+	s.ReportRefusals(w, r, api.ReportRefusalsParams(params))
+}
+
 // HeadRefusal answers HEAD /v1/refusals/{id}.
 func (s *Server) HeadRefusal(w http.ResponseWriter, r *http.Request, id string) {
 	s.ReadRefusal(w, r, id)

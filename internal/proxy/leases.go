@@ -192,9 +192,9 @@ func optional(s string) *string {
 	return &s
 }
 
-func valueOf(s *string) string {
-	if s == nil {
-		return ""
+func valueOf[T any](p *T) (value T) {
+	if p != nil {
+		value = *p
 	}
-	return *s
+	return value
 }

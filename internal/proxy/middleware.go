@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -28,6 +29,22 @@ const (
 )
 
 var plainRequestID = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,128}$`)
+
+// answerTime is for recording a refusal and writing an answer, beyond the request's
+// own time.
+const answerTime = 10 * time.Second
+
+// bound gives the request's connection its deadlines, which are not the HTTP
+// server's: limits can change while it serves.
+func (s *Server) bound(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		connection, end := http.NewResponseController(w), time.Now().Add(s.Limits.Request)
+		if err := errors.Join(connection.SetReadDeadline(end), connection.SetWriteDeadline(end.Add(answerTime))); err != nil {
+			s.Log.Warn("a connection's deadlines can't be set, it is not bounded by limits.request_timeout", "error", err)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
 
 // rawPath makes the router split the path as it was sent, so that every
 // segment is percent-decoded exactly once.
@@ -62,6 +79,8 @@ func (s *Server) identify(next http.Handler) http.Handler {
 			id = hex.EncodeToString(raw[:])
 		}
 		w.Header().Set("Request-Id", id)
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cache-Control", "no-store")
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitKey, &visit{id: id})))
 	})
 }
@@ -85,7 +104,7 @@ func (s *Server) logAccess(next http.Handler) http.Handler {
 			s.Log.Info("request", "method", r.Method, "path", r.URL.Path, "status", watched.Status(),
 				"bytes", watched.BytesWritten(), "ms", float64(took.Microseconds())/1000,
 				"request_id", requestID(r), "remote", remoteAddress(r),
-				"refused", watched.Header().Get(refusedHeader))
+				"refused", watched.Header().Get(refusedHeader), "observed", watched.Header().Get(observedHeader))
 			s.observe(r, watched.Status(), took)
 		}()
 		next.ServeHTTP(watched, r)
@@ -115,23 +134,23 @@ func (s *Server) recoverPanic(next http.Handler) http.Handler {
 func (s *Server) limit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = gather(http.MaxBytesReader(w, r.Body, s.Limits.BodyBytes))
-		slots, kind := s.slots, writing
+		slots, kind, most := &s.busy.writes, writing, s.Limits.InFlight
 		if r.Method == http.MethodGet || r.Method == http.MethodHead {
-			slots, kind = s.readSlots, reading
+			slots, kind, most = &s.busy.reads, reading, s.Limits.mostReads()
 		}
-		here := &stay{slot: slots, tries: s.tries, whole: r.Context(), shares: s.shares, of: principal(r), kind: kind}
-		if !s.shares.enter(here.of, kind) {
+		giveBack, ok := s.share(principal(r), kind)
+		if !ok {
 			s.fail(w, r, errShareTaken)
 			return
 		}
-		defer func() { s.shares.leave(here.of, here.kind) }()
-		select {
-		case slots <- struct{}{}:
-			defer func() { <-here.slot }()
-		default:
+		if !slots.take(most) {
+			giveBack()
 			s.fail(w, r, errTooManyInFlight)
 			return
 		}
+		back := func() (leave func()) { return s.shareAgain(principal(r), kind) }
+		here := &stay{leave: func() { giveBack(); slots.leave() }, back: back, tries: s.tries, whole: r.Context()}
+		defer func() { here.leave() }()
 		ctx, cancel := context.WithTimeout(r.Context(), s.Limits.Request)
 		defer cancel()
 		ctx = context.WithValue(ctx, stayKey, here)
@@ -142,24 +161,20 @@ func (s *Server) limit(next http.Handler) http.Handler {
 // stay is what a request has while it is served: a slot, and more than the usual
 // time if it needs it.
 type stay struct {
-	slot  chan struct{}   // where it has its slot
-	tries chan struct{}   // where it has it after a pause
+	leave func()          // gives its slot back
+	back  func() func()   // takes what is its principal's again, and returns what gives it back
+	tries chan struct{}   // where it has one after a pause
 	whole context.Context // ends with the caller's connection
-
-	shares *shares
-	of     auth.Principal
-	kind   kind
 }
 
 // pause gives the slot up until the function it returns is called, which waits
 // for one of a few that are not the newcomers'.
 func (s *stay) pause() (resume func()) {
-	<-s.slot
-	s.shares.leave(s.of, s.kind)
+	s.leave()
 	return func() {
-		s.shares.back(s.of, s.kind)
-		s.slot = s.tries
-		s.slot <- struct{}{}
+		s.tries <- struct{}{}
+		giveBack := s.back()
+		s.leave = func() { giveBack(); <-s.tries }
 	}
 }
 

@@ -43,6 +43,19 @@ func (o *operations) decode(given []api.Operation) ([]statement.Mutation, error)
 	return mutations, nil
 }
 
+// observed reports whether all that the operations write to is in observe mode.
+func (o *operations) observed(given []api.Operation) bool {
+	return !slices.ContainsFunc(given, func(one api.Operation) bool {
+		var m statement.Mutation
+		if one.Op == "call" {
+			m.Routine, _ = o.tables.Routine(cmp.Or(valueOf(one.Schema), o.schema), valueOf(one.Name))
+		} else {
+			m.Table, _ = o.table(one)
+		}
+		return !m.Observed()
+	})
+}
+
 // placed adds which operation err was found in.
 func placed(err error, operation int) error {
 	var f *fault

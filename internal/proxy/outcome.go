@@ -79,10 +79,10 @@ type InFlight struct{ Writes, Reads, Streams int }
 
 // InFlight returns how many there are now.
 func (s *Server) InFlight() InFlight {
-	return InFlight{Writes: len(s.slots), Reads: len(s.readSlots), Streams: len(s.streams)}
+	return InFlight{Writes: s.busy.writes.count(), Reads: s.busy.reads.count(), Streams: s.busy.streams.count()}
 }
 
 // MostInFlight returns how many there may be.
 func (s *Server) MostInFlight() InFlight {
-	return InFlight{Writes: cap(s.slots), Reads: cap(s.readSlots), Streams: cap(s.streams)}
+	return InFlight{Writes: s.Limits.InFlight, Reads: s.Limits.mostReads(), Streams: maxStreams}
 }

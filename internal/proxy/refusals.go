@@ -46,7 +46,7 @@ func decodeRefusalQuery(r *http.Request, params api.ListRefusalsParams) (limit i
 	if limit, err = pageLimit(params.Limit); err != nil {
 		return limit, f, err
 	}
-	known := checkQuery(r, "key", "code", "table", "principal", "since", "until", "limit", "cursor")
+	known := checkQuery(r, "disposition", "key", "code", "table", "principal", "since", "until", "limit", "cursor")
 	_, acceptable := parseAccept(r.Header)
 	if err := cmp.Or(known, acceptable); err != nil {
 		return limit, f, err
@@ -56,6 +56,12 @@ func decodeRefusalQuery(r *http.Request, params api.ListRefusalsParams) (limit i
 }
 
 func refusalFilter(params api.ListRefusalsParams) (f audit.Filter, err error) {
+	if d := valueOf(params.Disposition); d != "" {
+		if !api.RefusalDisposition(d).Valid() {
+			return f, badParameter("disposition", "disposition is refused, admitted or event")
+		}
+		f.Disposition = audit.Disposition(d)
+	}
 	if params.Key != nil {
 		if f.Key, err = lease.ParseKey(*params.Key); err != nil {
 			return f, malformedFencing("key", err)
@@ -112,9 +118,7 @@ func apiRefusal(r audit.Record) api.Refusal {
 		Disposition:    api.RefusalDisposition(r.Disposition),
 		Operation:      r.Operation,
 		Table:          optional(r.Table),
-		Key:            r.Claim.Key.Wire(),
-		PresentedToken: r.Claim.Token.String(),
-		HolderDigest:   r.HolderDigest,
+		HolderDigest:   optional(r.HolderDigest),
 		Client:         optional(r.Client),
 		Principal:      r.Origin.Principal,
 		RequestId:      r.Origin.RequestID,
@@ -122,6 +126,12 @@ func apiRefusal(r audit.Record) api.Refusal {
 		PayloadSha256:  optional(r.Origin.PayloadSHA256),
 		IdempotencyKey: optional(r.Origin.IdempotencyKey),
 		Instance:       r.Instance,
+	}
+	if r.Claim.Key != "" {
+		answer.Key = new(r.Claim.Key.Wire())
+	}
+	if r.Claim.Token != 0 {
+		answer.PresentedToken = new(r.Claim.Token.String())
 	}
 	if r.Mark != 0 {
 		answer.MarkToken = new(r.Mark.String())

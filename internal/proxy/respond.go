@@ -46,14 +46,22 @@ func (s *Server) respondWrite(w http.ResponseWriter, d decodedWrite, result gate
 	}
 }
 
+// observedHeader tells the worker that its write would have been refused, were its
+// table not in observe mode.
+const observedHeader = "Fencing-Observed"
+
 // writeClaims tells how the leases stand. Of several locks, the one with the
 // least time left.
 func writeClaims(h http.Header, write gate.Write, result gate.Result) {
-	if len(write.Claims) == 1 {
+	if len(result.Observed) > 0 {
+		h.Set(observedHeader, string(result.Observed[0].Code))
+	} else if len(write.Claims) == 1 {
 		h.Set("Fencing-Token", write.Claims[0].Token.String())
 	}
 	if result.Replayed {
 		h.Set("Idempotency-Replayed", "true")
+	}
+	if len(result.Checks) == 0 {
 		return
 	}
 	worst := slices.MinFunc(result.Checks, func(a, b gate.Check) int { return cmp.Compare(a.Remaining, b.Remaining) })

@@ -70,11 +70,10 @@ type decodedWrite struct {
 // toTable decodes a POST, PATCH or DELETE of rows.
 func (s *Server) toTable(name string, op catalog.Operation) decoding {
 	return func(r *http.Request, tables *catalog.Snapshot) (decodedWrite, error) {
-		return s.decodeWrite(r, func(d *decodedWrite, m *statement.Mutation) (body []byte, err error) {
-			m.Op = op
-			if m.Table, err = tableOf(tables, r.Header, "Content-Profile", name); err != nil {
-				return nil, err
-			}
+		m := statement.Mutation{Op: op}
+		var unknown error
+		m.Table, unknown = tableOf(tables, r.Header, "Content-Profile", name)
+		return s.decodeWrite(r, m, unknown, func(d *decodedWrite, m *statement.Mutation) ([]byte, error) {
 			if op == catalog.Insert {
 				return s.decodeInsert(r, d, m)
 			}
@@ -83,9 +82,10 @@ func (s *Server) toTable(name string, op catalog.Operation) decoding {
 	}
 }
 
-// decodeWrite reads what every write has in common; specific reads the rest.
-func (s *Server) decodeWrite(r *http.Request, specific func(*decodedWrite, *statement.Mutation) ([]byte, error)) (d decodedWrite, err error) {
-	claim, err := parseClaim(r.Header)
+// decodeWrite reads what every write has in common; specific reads the rest. unknown
+// says that m has no target.
+func (s *Server) decodeWrite(r *http.Request, m statement.Mutation, unknown error, specific func(*decodedWrite, *statement.Mutation) ([]byte, error)) (d decodedWrite, err error) {
+	d.Claims, d.Unclaimed, err = claimed(r.Header, unknown == nil && m.Observed())
 	if err != nil {
 		return d, err
 	}
@@ -99,14 +99,15 @@ func (s *Server) decodeWrite(r *http.Request, specific func(*decodedWrite, *stat
 	if err := errors.Join(err, noRange(r.Header)); err != nil {
 		return d, err
 	}
-	m := statement.Mutation{MaxAffected: d.prefer.maxAffected, MaxBytes: s.Limits.AnswerBytes}
+	if unknown != nil {
+		return d, unknown
+	}
+	m.MaxAffected, m.MaxBytes = d.prefer.maxAffected, s.Limits.AnswerBytes
 	if d.singular {
 		m.MinAffected, m.MaxAffected = 1, 1
 	}
+	visitOf(r).aims(m)
 	body, err := specific(&d, &m)
-	if m.Table != nil || m.Routine != nil {
-		visitOf(r).aims(m)
-	}
 	if err != nil {
 		return d, err
 	}
@@ -116,10 +117,23 @@ func (s *Server) decodeWrite(r *http.Request, specific func(*decodedWrite, *stat
 	from := origin(r)
 	from.PayloadSHA256, from.IdempotencyKey = digest, once.Key
 	d.Write = gate.Write{
-		Principal: principal(r), Claims: []lease.Claim{claim}, Mutations: []statement.Mutation{m},
+		Principal: principal(r), Claims: d.Claims, Unclaimed: d.Unclaimed, Mutations: []statement.Mutation{m},
 		Origin: from, Once: once, Settings: d.prefer.settings(), Trial: d.prefer.trial,
 	}
 	return d, nil
+}
+
+// claimed reads the lock of a write. One that is missing or can't be read is let
+// through to a target that is observed.
+func claimed(h http.Header, observed bool) ([]lease.Claim, *gate.Unclaimed, error) {
+	claim, err := parseClaim(h)
+	if err == nil {
+		return []lease.Claim{claim}, nil, nil
+	}
+	if without := unclaimed(err, claim); without != nil && observed {
+		return nil, without, nil
+	}
+	return nil, nil, err
 }
 
 // returns drops what was selected if it is not to be answered.
@@ -246,11 +260,11 @@ func (p preferences) conflicts(m *statement.Mutation, query restQuery) error {
 // putInto decodes a PUT: one row, named by its whole primary key.
 func (s *Server) putInto(name string) decoding {
 	return func(r *http.Request, tables *catalog.Snapshot) (decodedWrite, error) {
-		return s.decodeWrite(r, func(d *decodedWrite, m *statement.Mutation) (body []byte, err error) {
-			d.put, m.Op = true, catalog.Insert
-			if m.Table, err = tableOf(tables, r.Header, "Content-Profile", name); err != nil {
-				return nil, err
-			}
+		m := statement.Mutation{Op: catalog.Insert}
+		var unknown error
+		m.Table, unknown = tableOf(tables, r.Header, "Content-Profile", name)
+		return s.decodeWrite(r, m, unknown, func(d *decodedWrite, m *statement.Mutation) (body []byte, err error) {
+			d.put = true
 			query, err := parseRestQuery(r.URL.RawQuery, s.Limits.Filters, "select")
 			if err := errors.Join(err, d.prefer.forNoInsert(), noIfMatch(r.Header)); err != nil {
 				return nil, err

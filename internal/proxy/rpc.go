@@ -98,11 +98,10 @@ func paramsOf(r *http.Request, routine *catalog.Routine) (row statement.Row, err
 // call decodes a call: named parameters in one object.
 func (s *Server) call(name string) decoding {
 	return func(r *http.Request, tables *catalog.Snapshot) (decodedWrite, error) {
-		return s.decodeWrite(r, func(d *decodedWrite, m *statement.Mutation) (body []byte, err error) {
-			m.Op = catalog.Call
-			if m.Routine, err = routineOf(tables, r.Header, "Content-Profile", name); err != nil {
-				return nil, err
-			}
+		m := statement.Mutation{Op: catalog.Call}
+		var unknown error
+		m.Routine, unknown = routineOf(tables, r.Header, "Content-Profile", name)
+		return s.decodeWrite(r, m, unknown, func(d *decodedWrite, m *statement.Mutation) (body []byte, err error) {
 			if err := errors.Join(checkQuery(r), d.prefer.forNoInsert(), noIfMatch(r.Header)); err != nil {
 				return nil, err
 			}

@@ -52,13 +52,9 @@ type Limits struct {
 // Server is the public HTTP handler.
 type Server struct {
 	Config
-	slots     chan struct{}
-	readSlots chan struct{}
-	tries     chan struct{} // of requests that have waited
-	waiters   chan struct{}
-	streams   chan struct{}
-	shares    *shares
-	router    chi.Router
+	busy   *busy
+	tries  chan struct{} // of requests that have waited
+	router chi.Router
 }
 
 var _ api.ServerInterface = (*Server)(nil)
@@ -72,12 +68,10 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Authenticate == nil {
 		return nil, errors.New("proxy: nobody says who a request comes from")
 	}
-	s := &Server{Config: cfg, slots: make(chan struct{}, l.InFlight), readSlots: make(chan struct{}, max(1, l.InFlight/2)),
-		tries: make(chan struct{}, max(1, l.InFlight/16)), waiters: make(chan struct{}, l.Waiting), streams: make(chan struct{}, maxStreams)}
-	s.shares = newShares(perOne(l))
+	s := &Server{Config: cfg, busy: newBusy(), tries: make(chan struct{}, max(1, l.InFlight/16))}
 	router := chi.NewRouter()
 	s.router = router
-	router.Use(rawPath, joinPrefer, s.identify, s.logAccess, s.recoverPanic, s.loopbackOnly, s.authenticate, s.throttle, s.limit)
+	router.Use(s.bound, rawPath, joinPrefer, s.identify, s.logAccess, s.recoverPanic, s.loopbackOnly, s.authenticate, s.throttle, s.limit)
 	router.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, &fault{status: http.StatusNotFound, slug: "not_found", detail: "there is nothing at " + r.URL.Path})
 	})
@@ -89,12 +83,15 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// perOne is what one principal may occupy.
-func perOne(l Limits) [kinds]int {
-	if l.PerOne == 0 {
-		return [kinds]int{}
+// Next returns the handler of cfg that is to take over from s. What s still serves
+// counts towards the limits of both.
+func (s *Server) Next(cfg Config) (*Server, error) {
+	next, err := New(cfg)
+	if err != nil {
+		return nil, err
 	}
-	return [kinds]int{writing: l.PerOne, reading: max(1, l.PerOne/2), waiting: max(1, l.Waiting/2), streaming: maxStreams / 2}
+	next.busy = s.busy
+	return next, nil
 }
 
 // ServeHTTP implements http.Handler.
@@ -103,5 +100,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.router.Se
 // ReadContract answers GET /openapi.yaml.
 func (s *Server) ReadContract(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/yaml")
+	w.Header().Del("Cache-Control") // it holds no data
 	w.Write(s.Contract)
 }

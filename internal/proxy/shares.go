@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net/http"
@@ -24,10 +25,9 @@ const (
 	kinds
 )
 
-// shares bounds what each principal occupies, and how often it comes, so that the
+// shares counts what each principal occupies, and how often it comes, so that the
 // storm of one is not everybody's.
 type shares struct {
-	most [kinds]int // of a principal without bounds of its own; 0: no bound
 	mu   sync.Mutex
 	of   map[string]*share
 	full int // how many shares there may be before idle ones are looked for
@@ -42,9 +42,7 @@ type share struct {
 // manyShares is where looking for idle ones begins.
 const manyShares = 1024
 
-func newShares(most [kinds]int) *shares {
-	return &shares{most: most, of: map[string]*share{}, full: manyShares}
-}
+func newShares() *shares { return &shares{of: map[string]*share{}, full: manyShares} }
 
 // comes counts one request of p in, and tells what its pace leaves it.
 func (s *shares) comes(p auth.Principal) (pace pace, ok bool) {
@@ -72,12 +70,12 @@ func (s *share) paced(perSecond int) *rate.Limiter {
 	return s.pace
 }
 
-// enter counts what p occupies, or is false if it has all it may.
-func (s *shares) enter(p auth.Principal, k kind) bool {
+// enter counts what p occupies, or is false if it has the most it may; 0: no bound.
+func (s *shares) enter(p auth.Principal, k kind, most int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	share := s.get(p)
-	if most := s.bound(p, k); most > 0 && share.has[k] >= most {
+	if most > 0 && share.has[k] >= most {
 		return false
 	}
 	share.has[k]++
@@ -90,24 +88,34 @@ func (s *shares) leave(p auth.Principal, k kind) {
 	s.get(p).has[k]--
 }
 
-// back counts what p occupied before, whatever it may.
-func (s *shares) back(p auth.Principal, k kind) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.get(p).has[k]++
+// share counts what p occupies, until it is given back. It is false if p has all it
+// may.
+func (s *Server) share(p auth.Principal, k kind) (giveBack func(), ok bool) {
+	if !s.busy.shares.enter(p, k, s.mostOf(p, k)) {
+		return nil, false
+	}
+	return func() { s.busy.shares.leave(p, k) }, true
 }
 
-// bound is the most that p may occupy. What it may have in flight is of writes;
-// of reads it is half as many, as there are of them all.
-func (s *shares) bound(p auth.Principal, k kind) int {
-	own := p.Limits().InFlight
+// shareAgain is share for what p occupied before, whatever it may.
+func (s *Server) shareAgain(p auth.Principal, k kind) (giveBack func()) {
+	s.busy.shares.enter(p, k, 0)
+	return func() { s.busy.shares.leave(p, k) }
+}
+
+// mostOf is the most that p may occupy; 0: no bound. What it may have in flight is
+// of writes; of reads it is half as many, as there are of them all.
+func (s *Server) mostOf(p auth.Principal, k kind) int {
+	inFlight := cmp.Or(p.Limits().InFlight, s.Limits.PerOne)
 	switch {
-	case own > 0 && k == writing:
-		return own
-	case own > 0 && k == reading:
-		return max(1, own/2)
+	case k == writing || inFlight == 0:
+		return inFlight
+	case k == reading:
+		return max(1, inFlight/2)
+	case k == waiting:
+		return max(1, s.Limits.Waiting/2)
 	}
-	return s.most[k]
+	return maxStreams / 2
 }
 
 // get returns the share of p. s.mu is held.
@@ -152,7 +160,7 @@ func (p pace) write(h http.Header) {
 // throttle turns away what comes too often, before its body is read.
 func (s *Server) throttle(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		pace, ok := s.shares.comes(principal(r))
+		pace, ok := s.busy.shares.comes(principal(r))
 		pace.write(w.Header())
 		if !ok {
 			s.fail(w, r, &fault{status: http.StatusTooManyRequests, slug: "rate_limited", retryAfter: pace.wait,

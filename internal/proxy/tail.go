@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -19,6 +20,10 @@ const (
 	heartbeat  = 10 * time.Second
 )
 
+// theEnd is the last event of a stream whose gateway stops: to be asked for at
+// another one.
+const theEnd = "event: stopping\ndata: {}\n\n"
+
 var (
 	errTooManyStreams = &fault{status: http.StatusServiceUnavailable, slug: "overloaded", detail: "too many callers follow the refusals", retryAfter: 5 * time.Second}
 	errStopping       = errors.New("the gateway stops")
@@ -31,20 +36,18 @@ func (s *Server) StreamRefusals(w http.ResponseWriter, r *http.Request, params a
 		s.fail(w, r, err)
 		return
 	}
-	if !s.shares.enter(principal(r), streaming) {
+	giveBack, ok := s.share(principal(r), streaming)
+	if !ok {
 		s.fail(w, r, errShareTaken)
 		return
 	}
-	defer s.shares.leave(principal(r), streaming)
-	select {
-	case s.streams <- struct{}{}:
-		defer func() { <-s.streams }()
-	default:
+	defer giveBack()
+	if !s.busy.streams.take(maxStreams) {
 		s.fail(w, r, errTooManyStreams)
 		return
 	}
+	defer s.busy.streams.leave()
 	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("Cache-Control", "no-store")
 	if r.Method == http.MethodHead {
 		return
 	}
@@ -60,7 +63,7 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, filter audit.Fil
 	err := s.Gate.TailRefusals(out.whole, principal(r), filter, from, func(records []audit.Record) error {
 		select {
 		case <-s.Gate.Stopped():
-			return errStopping
+			return cmp.Or(out.send(func() error { return write(w, theEnd) }), errStopping)
 		default:
 		}
 		if len(records) == 0 && time.Since(sent) < heartbeat {
@@ -102,10 +105,10 @@ func write(w http.ResponseWriter, text string) error {
 }
 
 func decodeStream(r *http.Request, params api.StreamRefusalsParams) (f audit.Filter, from audit.Place, err error) {
-	if err := checkQuery(r, "key", "code", "table", "principal"); err != nil {
+	if err := checkQuery(r, "disposition", "key", "code", "table", "principal"); err != nil {
 		return f, from, err
 	}
-	f, err = refusalFilter(api.ListRefusalsParams{Key: params.Key, Code: params.Code, Table: params.Table, Principal: params.Principal})
+	f, err = refusalFilter(api.ListRefusalsParams{Disposition: params.Disposition, Key: params.Key, Code: params.Code, Table: params.Table, Principal: params.Principal})
 	if err == nil && params.LastEventID != nil {
 		from, err = parsePlace("Last-Event-ID", *params.LastEventID)
 	}

@@ -63,10 +63,13 @@ func (s *Server) decodeTransaction(r *http.Request, tables *catalog.Snapshot, pr
 	if err := unmarshalObject(raw, &body); err != nil {
 		return write, err
 	}
-	if write.Claims, err = claimsOf(body.Locks); err != nil {
-		return write, err
-	}
 	o := operations{server: s, tables: tables, schema: r.Header.Get("Content-Profile"), rows: s.Limits.Rows}
+	if write.Claims, err = claimsOf(valueOf(body.Locks)); err != nil {
+		if write.Unclaimed = unclaimed(err, lease.Claim{}); write.Unclaimed == nil || !o.observed(body.Operations) {
+			return write, err
+		}
+		write.Claims = nil
+	}
 	if write.Mutations, err = o.decode(body.Operations); err != nil {
 		return write, err
 	}

@@ -25,6 +25,9 @@ type proposal struct {
 // row that leaves a column of the template to its default or to a trigger can't be
 // known to be covered, and is not.
 func hiddenInsert(b *builder, m Mutation, claims []lease.Claim, p proposal) string {
+	if m.blind(claims) {
+		return ""
+	}
 	given := lockColumns(m.Table, p.names)
 	outside := ""
 	if len(given) == len(m.Table.Lock.Columns) {
@@ -37,7 +40,10 @@ func hiddenInsert(b *builder, m Mutation, claims []lease.Claim, p proposal) stri
 // hiddenUpdate adds 1 if no row came back and the key that the update writes is out
 // of scope; "" if it writes no column of the template. How many rows it met is not
 // known, but all that it met and did not hide have the key that it writes.
-func hiddenUpdate(b *builder, m Mutation, claims []lease.Claim) string {
+func hiddenUpdate(b *builder, m Mutation, pins string, claims []lease.Claim) string {
+	if m.blind(claims) || pins == unpinned {
+		return ""
+	}
 	set := lockPart(m.Table, m.Rows[0])
 	var added Row
 	if m.Increment != nil {

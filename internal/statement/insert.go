@@ -62,8 +62,8 @@ func sorted(names []string) []string {
 func buildInsert(m Mutation, rows []Row, names []string, claims []lease.Claim) (Statement, error) {
 	var b builder
 	into, from := names, values(m.Table, names)
-	if m.Table.FenceColumn != "" {
-		token, err := stampInsert(&b, m.Table, names, claims)
+	if m.Table.FenceColumn != "" && !m.blind(claims) {
+		token, err := stampInsert(&b, m, names, claims)
 		if err != nil {
 			return Statement{}, err
 		}
@@ -120,11 +120,23 @@ func onConflict(b *builder, m Mutation, names []string, claims []lease.Claim) er
 	assignments := make([]string, len(names))
 	for i, name := range names {
 		assignments[i] = ident(name) + " = EXCLUDED." + ident(name)
+		if m.Observe != nil && name == m.Table.FenceColumn {
+			assignments[i] = fmt.Sprintf("%[1]s = greatest(t.%[1]s, EXCLUDED.%[1]s)", ident(name))
+		}
 	}
-	fmt.Fprintf(b, "UPDATE SET %s\n   WHERE fencegate.check_covered(%s)",
-		strings.Join(assignments, ", "), covered(b, rendered(m.Table, columnOf("t")), claims))
+	fmt.Fprintf(b, "UPDATE SET %s", strings.Join(assignments, ", "))
+	if m.blind(claims) {
+		return nil
+	}
+	check := covered(b, rendered(m.Table, columnOf("t")), claims)
+	if m.Observe != nil {
+		check = m.noted(b, check)
+	} else {
+		check = "fencegate.check_covered(" + check + ")"
+	}
+	b.WriteString("\n   WHERE " + check)
 	if m.Table.FenceColumn != "" {
-		b.WriteString("\n     AND " + notStale(b, m.Table, claims))
+		b.WriteString("\n     AND " + notStale(b, m, claims))
 	}
 	return nil
 }

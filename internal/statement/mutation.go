@@ -35,12 +35,12 @@ func buildUpdate(m Mutation, claims []lease.Claim) ([]Statement, error) {
 	if len(assignments) == 0 {
 		return nil, &Fault{Code: EmptyBody, Detail: "the object has no members: nothing to update"}
 	}
-	if m.Table.FenceColumn != "" {
-		assignments = append(assignments, ident(m.Table.FenceColumn)+" = "+stamp(&b, m.Table, written, claims))
+	if m.Table.FenceColumn != "" && !m.blind(claims) {
+		assignments = append(assignments, ident(m.Table.FenceColumn)+" = "+stampUpdate(&b, m, written, claims))
 	}
 	fmt.Fprintf(&b, "WITH w AS (\n  UPDATE %s AS t\n     SET %s\n    FROM %s\n   WHERE %s\n  RETURNING %s)",
 		tableName(m.Table), strings.Join(assignments, ", "), strings.Join(from, ", "), where, returning(m))
-	answer(&b, m, claims, scope{pins: pins, hidden: hiddenUpdate(&b, m, claims), written: slices.Sorted(maps.Keys(written))})
+	answer(&b, m, claims, scope{pins: pins, hidden: hiddenUpdate(&b, m, pins, claims), written: slices.Sorted(maps.Keys(written))})
 	return []Statement{b.statement()}, nil
 }
 
@@ -63,22 +63,29 @@ func buildDelete(m Mutation, claims []lease.Claim) ([]Statement, error) {
 // conditions returns the pinned key and the WHERE clause of an update or
 // delete: the request's filters and that the row, as it was, is covered.
 func conditions(b *builder, m Mutation, claims []lease.Claim) (pins, where string, err error) {
-	if len(m.Filters) == 0 && !m.All && m.Table.Lock.WholeTable() {
+	if len(m.Filters) == 0 && !m.All && (m.Table.Lock.WholeTable() || m.Observe != nil) {
 		return "", "", &Fault{
 			Code: FilterRequired, Parameter: "all",
 			Detail: fmt.Sprintf("without a filter this %s touches every row of %q; say all=true if that is meant", m.Op, m.Table.Name),
 		}
 	}
-	if pins, err = pinned(b, m); err != nil {
-		return "", "", err
+	if !m.blind(claims) {
+		if pins, err = pinned(b, m); err != nil {
+			return "", "", err
+		}
 	}
 	all := filterConditions(b, m.Table, m.Filters)
 	if m.IfMatch != nil {
 		all = append(all, "fencegate.etag(t.*) = ANY ("+b.param(arrayLiteral(m.IfMatch))+")")
 	}
-	all = append(all, covered(b, rendered(m.Table, columnOf("t")), claims))
-	if m.Table.FenceColumn != "" {
-		all = append([]string{onlyThen(all, notStale(b, m.Table, claims))}, all...)
+	switch {
+	case m.Observe == nil:
+		all = append(all, covered(b, rendered(m.Table, columnOf("t")), claims))
+	case len(all) == 0:
+		all = []string{"true"}
+	}
+	if m.Table.FenceColumn != "" && !m.blind(claims) {
+		all = append([]string{onlyThen(all, notStale(b, m, claims))}, all...)
 	}
 	return pins, strings.Join(all, "\n     AND "), nil
 }

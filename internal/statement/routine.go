@@ -36,6 +36,9 @@ func buildCall(m Mutation, claims []lease.Claim) ([]Statement, error) {
 		}
 	}
 	answer(&b, m, claims, scope{pins: key})
+	if m.blind(claims) {
+		return []Statement{b.statement()}, nil
+	}
 	return []Statement{check, b.statement()}, nil
 }
 
@@ -50,10 +53,14 @@ func checkKey(m Mutation, claims []lease.Claim) (Statement, error) {
 		paramsSource(&b, m.Routine, names, m.Rows[0].JSON)
 		b.WriteByte('\n')
 	}
+	condition := covered(&b, keyOf(m.Routine), claims)
+	if m.Observe != nil {
+		condition = m.noted(&b, condition)
+	}
 	fmt.Fprintf(&b, `SELECT 0::pg_catalog.int8, NULL::pg_catalog.text,
        CASE WHEN fencegate.check_rows(%s, 0, 0, NULL, NULL)
             THEN NULL::pg_catalog.int8 END,
-       NULL::pg_catalog.text`, covered(&b, keyOf(m.Routine), claims))
+       NULL::pg_catalog.text`, condition)
 	return b.statement(), nil
 }
 

@@ -58,7 +58,9 @@ func columnOf(alias string) func(catalog.Column) string {
 // those presented is out of scope, not merely without rows.
 func pinned(b *builder, m Mutation) (string, error) {
 	for _, name := range m.Table.Lock.Columns {
-		if _, ok := pinOf(m.Filters, name); !ok {
+		if _, ok := pinOf(m.Filters, name); !ok && m.Observe != nil {
+			return unpinned, nil
+		} else if !ok {
 			return "", &Fault{
 				Code: ScopeNotPinned, Column: name, Parameter: name,
 				Detail: fmt.Sprintf("rows of %q are locked by %q: add the filter %s=eq.<value>", m.Table.Name, m.Table.Lock, name),
@@ -95,8 +97,8 @@ type scope struct {
 // answer writes what every data statement selects from its rows, the common
 // table expression w: their number, their JSON, and the check of their scope.
 func answer(b *builder, m Mutation, claims []lease.Claim, s scope) {
-	condition := "true"
-	if s.pins != "" {
+	condition, blind := "true", m.blind(claims)
+	if s.pins != "" && !blind {
 		condition = covered(b, s.pins, claims)
 	}
 	uncovered, typed := "0::pg_catalog.int8", "" // what a routine touches is its own business
@@ -104,6 +106,8 @@ func answer(b *builder, m Mutation, claims []lease.Claim, s scope) {
 		typed = sameParams(m.Routine)
 	} else {
 		typed = sameTypes(m.Table, m.columns(s.written))
+	}
+	if m.Op != catalog.Call && !blind {
 		uncovered = "count(*) FILTER (WHERE (" + covered(b, rendered(m.Table, columnOf("w")), claims) + ") IS NOT TRUE)"
 	}
 	least, most := "NULL", "NULL"
@@ -121,7 +125,7 @@ func answer(b *builder, m Mutation, claims []lease.Claim, s scope) {
 	}
 	fmt.Fprintf(b, `
 SELECT a.affected, a.json,
-       CASE WHEN fencegate.check_rows(%s, a.uncovered%s, a.affected, %s, %s)%s
+       CASE WHEN %s%s
             THEN NULL::pg_catalog.int8 END,
        a.etag
   FROM (SELECT count(*) AS affected,
@@ -129,7 +133,7 @@ SELECT a.affected, a.json,
                %s AS uncovered,
                %s AS etag
           FROM w) AS a%s`,
-		condition, s.hidden, least, most, kept, json, uncovered, etagOf(m.ETag), typed)
+		m.checkedRows(b, blind, condition, "a.uncovered"+s.hidden, least, most), kept, json, uncovered, etagOf(m.ETag), typed)
 }
 
 // etagOf is the ETag of the one row of w, which must then have all columns.

@@ -31,8 +31,13 @@ func tokenOf(b *builder, rendered string, claims []lease.Claim) string {
 
 // notStale is the condition, raising FG010, that the row t was not written under
 // a higher token.
-func notStale(b *builder, t *catalog.Table, claims []lease.Claim) string {
+func notStale(b *builder, m Mutation, claims []lease.Claim) string {
+	t := m.Table
 	key := rendered(t, columnOf("t"))
+	if m.Observe != nil {
+		return fmt.Sprintf("fencegate.note_row_token(t.%s, %s, %s, %s)",
+			ident(t.FenceColumn), tokenOf(b, key, claims), key, b.param(int32(m.Observe.Operation)))
+	}
 	return fmt.Sprintf("fencegate.check_row_token(t.%s, %s, %s)", ident(t.FenceColumn), tokenOf(b, key, claims), key)
 }
 
@@ -44,8 +49,12 @@ func onlyThen(conditions []string, then string) string {
 
 // stamp is the token that a row is to have once it is written. Its lock columns
 // have the values that written gives, or else keep what t has.
-func stamp(b *builder, t *catalog.Table, written map[string]string, claims []lease.Claim) string {
-	return tokenOf(b, rendered(t, func(column catalog.Column) string {
+func stamp(b *builder, m Mutation, written map[string]string, claims []lease.Claim) string {
+	token := tokenOf
+	if m.Observe != nil {
+		token = passedToken
+	}
+	return token(b, rendered(m.Table, func(column catalog.Column) string {
 		if value, ok := written[column.Name]; ok {
 			return value
 		}
@@ -53,20 +62,37 @@ func stamp(b *builder, t *catalog.Table, written map[string]string, claims []lea
 	}), claims)
 }
 
+// stampUpdate is stamp for rows that are there: what is let through only because it
+// is observed leaves their token as it is.
+func stampUpdate(b *builder, m Mutation, written map[string]string, claims []lease.Claim) string {
+	token := stamp(b, m, written, claims)
+	if m.Observe != nil {
+		return fmt.Sprintf("greatest(t.%s, %s)", ident(m.Table.FenceColumn), token)
+	}
+	return token
+}
+
 // stampInsert is the same for new rows, whose lock columns must be written out
 // if there are several keys that they could be under.
-func stampInsert(b *builder, t *catalog.Table, names []string, claims []lease.Claim) (string, error) {
-	written := map[string]string{}
+// A row that is let through only because it is observed gets 0.
+func stampInsert(b *builder, m Mutation, names []string, claims []lease.Claim) (string, error) {
+	t, written := m.Table, map[string]string{}
 	for i, value := range values(t, names) {
 		written[names[i]] = value
 	}
 	for _, name := range t.Lock.Columns {
 		if _, ok := written[name]; !ok && len(claims) > 1 {
+			if m.Observe != nil {
+				return "0", nil
+			}
 			return "", &Fault{Code: ScopeNotPinned, Column: name,
 				Detail: fmt.Sprintf("under several locks a row of %q must have %q: it says which token is the row's", t.Name, name)}
 		}
 	}
-	return stamp(b, t, written, claims), nil
+	if m.Observe != nil {
+		return "coalesce(" + stamp(b, m, written, claims) + ", 0)", nil
+	}
+	return stamp(b, m, written, claims), nil
 }
 
 // checkStamp keeps the fence column out of what a request may write.

@@ -50,6 +50,9 @@ type Mutation struct {
 	MinAffected, MaxAffected int64
 	MaxBytes                 int64 // of what is returned
 	Keep                     Keep
+	// Observe, if it is not nil, notes what is out of scope, or written under a
+	// higher token by its fence column, in place of refusing it.
+	Observe *Observe
 }
 
 // Upsert resolves rows that collide on a unique key.

@@ -17,6 +17,7 @@ type inside struct {
 	checkFailures  prometheus.Counter
 	checks         *prometheus.CounterVec
 	refusals       *prometheus.CounterVec
+	observations   *prometheus.CounterVec
 	recordDuration *prometheus.HistogramVec
 	recordFailures prometheus.Counter
 	transactions   *prometheus.HistogramVec
@@ -30,8 +31,9 @@ func newInside() inside {
 		checkFailures:  single("lease_check_failures_total", "Lease checks that the lock service did not answer."),
 		checks:         counter("lease_checks_total", "Claims that passed the lease check, by its verdict.", "verdict"),
 		refusals:       counter("refusals_total", "Refusals of writes, renewals and releases.", "code", "operation", "table"),
+		observations:   counter("observations_total", "Writes to tables in observe mode that would have been refused.", "code", "operation", "table"),
 		recordDuration: histogram(stepBuckets, "refusal_record_duration_seconds", "Recording one refusal, before its answer leaves."),
-		recordFailures: single("refusal_record_failures_total", "Refusals that were answered without a record."),
+		recordFailures: single("refusal_record_failures_total", "Refusals, and writes admitted in observe mode, that were answered without a record."),
 		transactions:   histogram(stepBuckets, "database_transaction_duration_seconds", "Transactions from their connection to their end.", "kind"),
 		retries:        counter("database_retries_total", "Transactions that ran once more.", "reason"),
 		waits:          histogram(waitBuckets, "acquire_wait_duration_seconds", "Acquires with wait_ms, from joining the line to the answer."),
@@ -39,7 +41,7 @@ func newInside() inside {
 }
 
 func (i *inside) all() []prometheus.Collector {
-	return []prometheus.Collector{i.checkDuration, i.checkFailures, i.checks, i.refusals,
+	return []prometheus.Collector{i.checkDuration, i.checkFailures, i.checks, i.refusals, i.observations,
 		i.recordDuration, i.recordFailures, i.transactions, i.retries, i.waits}
 }
 
@@ -65,6 +67,12 @@ func (m *Metrics) Observer() *gate.Observer {
 				i.recordFailures.Inc()
 			}
 			i.refusals.WithLabelValues(r.Code, r.Operation, tableOf(r)).Inc()
+		},
+		Admitted: func(r audit.Record) {
+			if r.ID == 0 {
+				i.recordFailures.Inc()
+			}
+			i.observations.WithLabelValues(r.Code, r.Operation, tableOf(r)).Inc()
 		},
 		Ran: func(kind gate.Kind, took time.Duration) {
 			i.transactions.WithLabelValues(string(kind)).Observe(took.Seconds())

@@ -43,6 +43,7 @@ type Gateway struct {
 	Options  GatewayOptions
 	// Credential is what requests are sent with, as Bearer; "": none is.
 	Credential string
+	Config     string // the file that it reads
 
 	cmd   *exec.Cmd
 	log   *logBuffer
@@ -64,8 +65,9 @@ func StartGateway(t testing.TB, o GatewayOptions) *Gateway {
 	o.RedisURL, o.KeyPrefix = first(o.RedisURL, shared), first(o.KeyPrefix, prefix)
 	o.DatabaseURL = first(o.DatabaseURL, o.Database.URL)
 	o.Tables = first(o.Tables, devstack.ShopTables)
-	g := &Gateway{Database: o.Database, Options: o}
-	g.start(t, writeConfig(t, o))
+	g := &Gateway{Database: o.Database, Options: o, Config: filepath.Join(t.TempDir(), "gateway.yaml")}
+	g.Configure(t, o)
+	g.start(t)
 	t.Cleanup(func() { g.Stop(t) })
 	return g
 }
@@ -83,7 +85,8 @@ func (g *Gateway) As(credential string) *Gateway {
 	return &as
 }
 
-func writeConfig(t testing.TB, o GatewayOptions) string {
+// Configure writes the gateway's file as it would be if it had been started with o.
+func (g *Gateway) Configure(t testing.TB, o GatewayOptions) {
 	t.Helper()
 	quote := func(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 	text := "listen: 127.0.0.1:0\nadmin_listen: localhost:0\n" + first(o.Auth, "auth: none\n")
@@ -96,16 +99,14 @@ func writeConfig(t testing.TB, o GatewayOptions) string {
 		// What a test counts on a wire is to come from requests alone.
 		text += fmt.Sprintf("database: {url: %s, reload_on_notify: false}\n", quote(o.DatabaseURL))
 	}
-	path := filepath.Join(t.TempDir(), "gateway.yaml")
-	if err := os.WriteFile(path, []byte(text+o.Tables+o.Config), 0o600); err != nil {
+	if err := os.WriteFile(g.Config, []byte(text+o.Tables+o.Config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return path
 }
 
-func (g *Gateway) start(t testing.TB, config string) {
+func (g *Gateway) start(t testing.TB) {
 	t.Helper()
-	g.cmd = exec.Command(GatewayBinary(t), "serve", "--config", config)
+	g.cmd = exec.Command(GatewayBinary(t), "serve", "--config", g.Config)
 	g.cmd.Env = append(os.Environ(), g.Options.Env...)
 	g.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	g.log = newLogBuffer()

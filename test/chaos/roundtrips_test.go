@@ -3,9 +3,11 @@ package chaos_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/fencegate/fencegate/internal/devstack"
 	"github.com/fencegate/fencegate/internal/testenv"
 )
 
@@ -63,6 +65,32 @@ func (p *plant) cost(t *testing.T, status int, do func() testenv.Response) (post
 		wantStatus(t, do(), status)
 		if time.Since(began) < pingAfter/2 { // else the pool may have pinged
 			return p.pg.RoundTrips(), p.redis.RoundTrips()
+		}
+	}
+}
+
+func TestAnObservedWriteCostsOneRoundTripAsWell(t *testing.T) {
+	t.Parallel()
+	p := build(t, options{GatewayOptions: testenv.GatewayOptions{Tables: strings.Replace(devstack.ShopTables, `"inventory:{sku}"`, "inventory:{sku}\n    mode: observe", 1)}})
+	sku, key := p.item(t, "A")
+	old := p.stale(t, key)
+	l := p.Acquire(t, key, 60000)
+	patch := func(h http.Header) func() testenv.Response {
+		return func() testenv.Response {
+			return p.Do(t, testenv.Request{Method: http.MethodPatch, Path: "/rest/inventory?sku=eq." + sku, Header: h, Body: `{"available":1}`})
+		}
+	}
+	for _, act := range []struct {
+		name            string
+		postgres, redis int
+		h               http.Header
+	}{
+		{"its holder", 1, 1, l.Header()},
+		{"no lock", 1, 0, nil},
+		{"a stale one", 2, 1, old.Header()}, // the mark is asked in between, as for a refusal
+	} {
+		if postgres, redis := p.cost(t, http.StatusNoContent, patch(act.h)); postgres != act.postgres || redis != act.redis {
+			t.Errorf("%s: %d + %d round trips, not %d + %d", act.name, postgres, redis, act.postgres, act.redis)
 		}
 	}
 }

@@ -79,7 +79,7 @@ func split(writes map[string]float64) (committed, refused, failed float64) {
 		switch {
 		case outcome == "ok":
 			committed += n
-		case codeOf(outcome).Meaning != "":
+		case codeOf(outcome).Meaning != "" && !codeOf(outcome).Observe:
 			refused += n
 		default:
 			failed += n

@@ -119,7 +119,7 @@ func TestARefusalIsDrawn(t *testing.T) {
 	p := open(t, ui(g))
 	p.goTo("refusals")
 	p.follow("#r" + id + " .time a")
-	for _, says := range []string{"worker-a was granted the lock under token 1", "revoked it: “to make room”", "arrived under token 1 and was refused", "Nothing was written."} {
+	for _, says := range []string{"worker-a was granted the lock under token 1", "revoked it: “to make room”", "under token 1 was refused", "Nothing was written."} {
 		if told := strings.NewReplacer("\u2068", "", "\u2069", "").Replace(p.text(".told")); !strings.Contains(told, says) {
 			t.Errorf("%q is not in %q", says, told)
 		}
@@ -237,7 +237,7 @@ func (p *tab) revoke(confirm, reason string) {
 func TestTablesTellWhoWritesPastTheGateway(t *testing.T) {
 	t.Parallel()
 	g := testenv.StartGateway(t, testenv.GatewayOptions{Tables: `tables:
-  - {name: shop.inventory, lock: "inventory:{sku}", record_payload: true, redact: [attributes], operations: [select, update]}
+  - {name: shop.inventory, lock: "inventory:{sku}", record_payload: true, mode: observe, redact: [attributes], operations: [select, update]}
   - {name: shop.orders, lock: "order:{order_no}"}
 `})
 	role := strings.ReplaceAll(g.Database.Name, "fencegate_test_", "past_")
@@ -246,7 +246,7 @@ func TestTablesTellWhoWritesPastTheGateway(t *testing.T) {
 	p := open(t, ui(g))
 	p.goTo("tables")
 	p.wait(`document.querySelector('#past .finding')`)
-	for row, wanted := range map[string][]string{"1": {"inventory:{sku}", "select update", "recorded, without attributes", "nobody"}, "2": {"order:{order_no}", "insert", "not kept", role}} {
+	for row, wanted := range map[string][]string{"1": {"inventory:{sku}", "observe", "select update", "recorded, without attributes", "nobody"}, "2": {"order:{order_no}", "enforce", "insert", "not kept", role}} {
 		cells := strings.Join(strings.Fields(p.text("#tables tbody tr:nth-child("+row+") td")), " ")
 		for _, text := range wanted {
 			if !strings.Contains(cells, text) {

@@ -175,10 +175,11 @@ func tell(story gate.Story, turns []grant) (told []string) {
 	if gap := story.OccurredAt.Sub(last); gap > 0 {
 		arrived = brief(gap) + " later the"
 	}
-	sentence := fmt.Sprintf("%s %s by %s arrived under token %s and was refused", arrived, act(story.Record), isolated(who), story.Claim.Token)
-	if story.Disposition == audit.Event {
-		sentence = fmt.Sprintf("%s %s by %s under token %s came too late", arrived, act(story.Record), isolated(who), story.Claim.Token)
+	sentence := fmt.Sprintf("%s %s by %s", arrived, act(story.Record), isolated(who))
+	if story.Claim.Token != 0 {
+		sentence += " under token " + story.Claim.Token.String()
 	}
+	sentence += outcomes[story.Disposition]
 	if meaning := codeOf(story.Code).Meaning; meaning != "" {
 		sentence += ": " + meaning
 	}
@@ -187,6 +188,12 @@ func tell(story gate.Story, turns []grant) (told []string) {
 		told = append(told, "Nothing was written.")
 	}
 	return told
+}
+
+var outcomes = map[audit.Disposition]string{
+	audit.Refused:  " was refused",
+	audit.Event:    " came too late",
+	audit.Admitted: " was let through in observe mode, and would be refused otherwise",
 }
 
 // tells is how the first turn ended.
@@ -225,8 +232,11 @@ func whose(g audit.Grant) string { return client(g.Client, g.HolderDigest) }
 
 // client is the worker's own name, or what tells its holder from others.
 func client(name, digest string) string {
-	if name != "" {
+	switch {
+	case name != "":
 		return shown(name)
+	case digest == "":
+		return "somebody"
 	}
 	return "holder " + digest[:min(8, len(digest))]
 }

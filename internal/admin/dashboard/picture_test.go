@@ -38,14 +38,14 @@ func TestThePictureIsWhatIsOnRecord(t *testing.T) {
 	}{
 		"TakenOver": {refused("stale_token", granted, happened("granted", "b", 2, 21), happened("granted", "later", 3, 50)), 2, 21,
 			[]string{"a was granted the lock under token 1 at 12:00:00.000 on 2026-01-05 UTC.", "After 21.0 s b took over under token 2.",
-				"21.0 s later the update of shop.inventory by a arrived under token 1 and was refused: somebody took over", "Nothing was written."}},
+				"21.0 s later the update of shop.inventory by a under token 1 was refused: somebody took over", "Nothing was written."}},
 		"TakenOverOften": {refused("stale_token", granted, happened("granted", "b", 2, 5), happened("released", "b", 2, 6), happened("granted", "c", 3, 7),
 			happened("granted", "d", 4, 8), happened("granted", "e", 5, 9), happened("granted", "f", 6, 10)), 4, 5, []string{"token 2, and 4 more after that."}},
 		"Released": {refused("lease_released", granted, happened("released", "a", 1, 10)), 1, 10, []string{"It gave the lock back after 10.0 s."}},
 		"Revoked": {refused("lease_revoked", granted, happened("revoked", "a", 1, 10), happened("granted", "b", 2, 12)), 2, 10,
 			[]string{"After 10.0 s oncall revoked it: “it hangs”."}},
-		"RunOut":       {refused("lease_expired", granted), 1, 0, []string{"by a arrived under token 1 and was refused: the lease ran out"}},
-		"NeverGranted": {refused("token_not_granted"), 0, 0, []string{"The update of shop.inventory by a arrived under token 1"}},
+		"RunOut":       {refused("lease_expired", granted), 1, 0, []string{"by a under token 1 was refused: the lease ran out"}},
+		"NeverGranted": {refused("token_not_granted"), 0, 0, []string{"The update of shop.inventory by a under token 1 was refused"}},
 		"AnotherCode":  {refused("invented_later", granted), 1, 0, []string{"was refused."}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -85,6 +85,16 @@ func TestALateRenewalWroteNothing(t *testing.T) {
 	story.Disposition, story.Operation, story.Table = audit.Event, "renew", ""
 	told := strings.Join(draw(story).Told, " ")
 	if !strings.Contains(told, "renewal by") || !strings.Contains(told, "came too late") || strings.Contains(told, "Nothing was written") {
+		t.Error(told)
+	}
+}
+
+func TestWhatWasLetThroughIsNotCalledRefused(t *testing.T) {
+	t.Parallel()
+	story := refused("stale_token", happened("granted", "a", 1, 0))
+	story.Disposition, story.Claim.Token = audit.Admitted, 0
+	told := strings.Join(draw(story).Told, " ")
+	if !strings.Contains(told, "was let through in observe mode") || strings.Contains(told, "token 0") || strings.Contains(told, "Nothing was written") {
 		t.Error(told)
 	}
 }

@@ -25,7 +25,10 @@ type tableRow struct {
 	Past light // who can write it past the gateway
 }
 
-type routineRow struct{ Name, Kind, Lock string }
+type routineRow struct {
+	Name, Kind, Lock string
+	Observe          bool
+}
 
 func (d *Dashboard) tables(*http.Request, auth.Principal) (page, error) {
 	body := tablesBody{}
@@ -36,7 +39,7 @@ func (d *Dashboard) tables(*http.Request, auth.Principal) (page, error) {
 		body.Tables = append(body.Tables, tableRow{spec, name, pastOf(name, body.Report)})
 	}
 	for _, r := range specs.Routines {
-		row := routineRow{Name: r.Schema + "." + r.Name, Kind: "function", Lock: r.Lock.String()}
+		row := routineRow{Name: r.Schema + "." + r.Name, Kind: "function", Lock: r.Lock.String(), Observe: r.Observe}
 		if r.IsStatement() {
 			row.Name, row.Kind = r.Name, "statement"
 		}
