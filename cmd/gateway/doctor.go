@@ -107,7 +107,7 @@ func plainConnection(cfg *config.Config) (*pgx.ConnConfig, error) {
 }
 
 func askLocks(ctx context.Context, cfg *config.Config) error {
-	locks, err := openLockService(settingsOf(cfg), nil)
+	locks, err := openLockService(settingsOf(cfg), nil, nil)
 	if err != nil {
 		return err
 	}

@@ -85,8 +85,8 @@ func (h *house) openTables(ctx context.Context, cfg *config.Config, before *gene
 
 func (h *house) gateConfig(cfg *config.Config, tables *catalog.Catalog) gate.Config {
 	return gate.Config{
-		Observer: h.observer,
-		Writes:   h.pools.writes, Reads: h.pools.reads, Pooled: h.pools.pooled, Tables: tables,
+		Observer: h.observer, Enter: h.steps(),
+		Writes: h.pools.writes, Reads: h.pools.reads, Pooled: h.pools.pooled, Tables: tables,
 		Store: h.locks.store, Marks: fence.New(h.pools.single(h.pools.marks), h.pools.single(h.pools.moves)),
 		Audit: h.audit, Records: audit.NewReader(h.pools.single(h.pools.reads)),
 		Log:   h.log,
@@ -102,7 +102,7 @@ func (h *house) proxyConfig(cfg *config.Config, g *generation) proxy.Config {
 	return proxy.Config{
 		Authenticate: g.who.principal, Observe: h.observe,
 		Gate: g.gate, Catalog: g.tables,
-		Contract: fencegate.Contract, Log: h.log, LoopbackOnly: cfg.Auth == config.AuthNone,
+		Contract: fencegate.Contract, Log: h.log, LoopbackOnly: cfg.Auth == config.AuthNone, TrustedProxies: cfg.Proxies(),
 		Limits: proxy.Limits{
 			BodyBytes: int64(cfg.Limits.MaxBodyBytes), AnswerBytes: int64(cfg.Limits.MaxAnswerBytes), Rows: cfg.Limits.MaxRows, Filters: cfg.Limits.MaxFilters,
 			InFlight: cfg.Limits.MaxInFlight, PerOne: perPrincipal(cfg), Waiting: max(1, cfg.Limits.MaxConnections/2), Request: cfg.Limits.RequestTimeout,

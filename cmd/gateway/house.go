@@ -37,8 +37,11 @@ import (
 //	        ├─ notified ◄─── NOTIFY ─── PostgreSQL
 //	        └─ obeyHangUps ◄─── SIGHUP: the next generation
 //
+// Where traces are on, they are told by hooks at the listener, the gate, the lock
+// service and the pools.
+//
 // On the way down: unready but accepting for a while, stop accepting, finish what is
-// in flight, then the audit writer, then the connections.
+// in flight, send the traces, then the audit writer, then the connections.
 type house struct {
 	log        *slog.Logger
 	settings   *settings
@@ -50,8 +53,9 @@ type house struct {
 	notified   *notified            // nil: off
 	probes     *admin.Handler
 	metrics    *telemetry.Metrics // nil: nobody could read them
+	traces     *telemetry.Traces  // nil: off
 	observer   *gate.Observer
-	observe    func(proxy.Outcome)
+	observe    func(context.Context, proxy.Outcome)
 	public     *listener
 	bounds     *boundedListener // below public
 	admin      *listener        // nil: off
@@ -87,10 +91,14 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger) (_ *house,
 			h.close()
 		}
 	}()
-	if h.pools, err = openPools(ctx, h.settings); err != nil {
+	if h.traces, err = openTraces(ctx, cfg, log); err != nil {
+		return nil, fmt.Errorf("opening traces: %w", err)
+	}
+	h.log = tracedLog(log, h.traces)
+	if h.pools, err = openPools(ctx, h.settings, h.traces); err != nil {
 		return nil, err
 	}
-	if h.locks, err = openLockService(h.settings, h.pools); err != nil {
+	if h.locks, err = openLockService(h.settings, h.pools, h.traces); err != nil {
 		return nil, err
 	}
 	if err = h.wire(ctx, cfg); err != nil {
@@ -117,7 +125,7 @@ func (h *house) wire(ctx context.Context, cfg *config.Config) error {
 }
 
 func (h *house) listen(cfg *config.Config) (err error) {
-	if h.public, err = h.open("tls", cfg.Listen, cfg.TLS, h); err != nil {
+	if h.public, err = h.open("tls", cfg.Listen, cfg.TLS, h.traced(h)); err != nil {
 		return err
 	}
 	h.public.server.WriteTimeout = longestAnswer
@@ -236,6 +244,7 @@ func (h *house) shutDown(ctx, asked context.Context) error {
 			l.server.Close()
 		}
 	}
+	h.sendTraces(bounded)
 	return nil
 }
 
@@ -283,6 +292,7 @@ func (h *house) close() {
 	if h.locks != nil {
 		h.locks.close()
 	}
+	h.sendTraces(context.Background()) // where it did not get as far as serving
 	if h.pools != nil {
 		h.pools.close()
 	}

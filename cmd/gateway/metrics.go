@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fencegate/fencegate/internal/config"
@@ -10,12 +12,25 @@ import (
 )
 
 // observers returns who is told what happens: nobody, if nobody can ask for it.
-func (h *house) observers(cfg *config.Config) (*gate.Observer, func(proxy.Outcome)) {
-	if cfg.Admin == config.AdminOff {
+func (h *house) observers(cfg *config.Config) (*gate.Observer, func(context.Context, proxy.Outcome)) {
+	var told []func(context.Context, proxy.Outcome)
+	var observer *gate.Observer
+	if cfg.Admin != config.AdminOff {
+		h.metrics = telemetry.New(buildVersion())
+		observer = h.metrics.Observer()
+		told = append(told, func(_ context.Context, o proxy.Outcome) { h.metrics.Served(o) })
+	}
+	if h.traces != nil {
+		told = append(told, h.traces.Served)
+	}
+	if len(told) == 0 {
 		return nil, nil
 	}
-	h.metrics = telemetry.New(buildVersion())
-	return h.metrics.Observer(), h.metrics.Served
+	return observer, func(ctx context.Context, o proxy.Outcome) {
+		for _, tell := range told {
+			tell(ctx, o)
+		}
+	}
 }
 
 // watch adds what is read when it is asked for.
@@ -28,6 +43,7 @@ func (h *house) watch() error {
 		Gate:    h.now.Load().gate,
 		Catalog: h.tables,
 		Pools:   h.pools.named(),
+		Traces:  h.traces,
 		Ends:    h.ends,
 		Ready:   func() bool { return h.probes.Ready() == nil },
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/fencegate/fencegate/internal/config"
 	"github.com/fencegate/fencegate/internal/fence"
 	"github.com/fencegate/fencegate/internal/pooled"
+	"github.com/fencegate/fencegate/internal/telemetry"
 	migrations "github.com/fencegate/fencegate/sql"
 )
 
@@ -48,7 +49,7 @@ const unprepared = pgx.QueryExecModeExec
 
 // openPools checks the schema on a connection of its own first: the pools'
 // connections need it.
-func openPools(ctx context.Context, s *settings) (_ *pools, err error) {
+func openPools(ctx context.Context, s *settings, traces *telemetry.Traces) (_ *pools, err error) {
 	cfg := s.now.Load()
 	if err := checkSchema(ctx, cfg); err != nil {
 		return nil, err
@@ -79,6 +80,7 @@ func openPools(ctx context.Context, s *settings) (_ *pools, err error) {
 		}
 		c.MaxConns = int32(one.size)
 		c.BeforeConnect, c.BeforeClose = s.beforeConnect, p.beforeClose
+		tracedPool(c, traces)
 		if one.pool == &p.reads {
 			c.ConnConfig.DefaultQueryExecMode = unprepared // anybody can think up queries without end
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/fencegate/fencegate/internal/config"
 	"github.com/fencegate/fencegate/internal/lockclient/redislock"
 	"github.com/fencegate/fencegate/internal/lockclient/redlock"
+	"github.com/fencegate/fencegate/internal/telemetry"
 )
 
 // redisRetries: every command here may be sent twice.
@@ -22,12 +23,13 @@ func redisConnections(cfg *config.Config) int {
 	return cfg.Limits.MaxInFlight * 3 / 2 // reads have slots of their own
 }
 
-func openRedis(s *settings) (*lockService, error) {
+func openRedis(s *settings, traces *telemetry.Traces) (*lockService, error) {
 	cfg := s.now.Load()
 	client, err := redisClient(s, 0)
 	if err != nil {
 		return nil, err
 	}
+	tracedRedis(client, client.Options().Addr, traces)
 	return &lockService{store: redislock.New(client, cfg.Redis.KeyPrefix), close: func() { client.Close() }}, nil
 }
 
@@ -77,7 +79,7 @@ func (s *settings) sharedLogin() (username, password string) {
 	return r.Username, r.Password.Reveal()
 }
 
-func openRedlock(s *settings) (*lockService, error) {
+func openRedlock(s *settings, traces *telemetry.Traces) (*lockService, error) {
 	cfg := s.now.Load()
 	nodes := redlock.Config{NodeTimeout: cfg.Redis.Timeout}
 	var clients []*redis.Client
@@ -92,6 +94,7 @@ func openRedlock(s *settings) (*lockService, error) {
 			closeAll()
 			return nil, err
 		}
+		tracedRedis(client, client.Options().Addr, traces)
 		clients = append(clients, client)
 		nodes.Nodes = append(nodes.Nodes, redislock.New(client, cfg.Redis.KeyPrefix))
 	}
@@ -103,12 +106,13 @@ func openRedlock(s *settings) (*lockService, error) {
 	return &lockService{store: store, close: closeAll}, nil
 }
 
-func openSentinel(s *settings) (*lockService, error) {
+func openSentinel(s *settings, traces *telemetry.Traces) (*lockService, error) {
 	cfg := s.now.Load()
 	client, err := sentinelClient(s)
 	if err != nil {
 		return nil, err
 	}
+	tracedRedis(client, "", traces)
 	return &lockService{store: redislock.New(client, cfg.Redis.KeyPrefix), close: func() { client.Close() }}, nil
 }
 
@@ -132,12 +136,13 @@ func sentinelClient(s *settings) (*redis.Client, error) {
 	return client, nil
 }
 
-func openCluster(s *settings) (*lockService, error) {
+func openCluster(s *settings, traces *telemetry.Traces) (*lockService, error) {
 	cfg := s.now.Load()
 	client, err := clusterClient(s)
 	if err != nil {
 		return nil, err
 	}
+	tracedRedis(client, "", traces)
 	return &lockService{store: redislock.NewCluster(client, cfg.Redis.KeyPrefix), close: func() { client.Close() }}, nil
 }
 

@@ -32,6 +32,10 @@ type Config struct {
 	TLS TLS `yaml:"tls,omitempty"`
 	// AdminTLS encrypts Admin. The zero value doesn't.
 	AdminTLS TLS `yaml:"admin_tls,omitempty"`
+	// TrustedProxies are the addresses, or networks such as 10.0.0.0/8, of what stands
+	// in front of the gateway and tells in X-Forwarded-For whom it heard from. Default
+	// none: the header counts for nothing.
+	TrustedProxies []string `yaml:"trusted_proxies,omitempty,flow"`
 	// Auth says how callers are authenticated. No default, so that nobody runs
 	// an open gateway unknowingly.
 	Auth string `yaml:"auth"`
@@ -51,6 +55,8 @@ type Config struct {
 	Audit Audit `yaml:"audit"`
 	// Log says what is logged and how.
 	Log Log `yaml:"log"`
+	// Traces says where traces of requests are sent. Default nowhere.
+	Traces Traces `yaml:"traces,omitempty"`
 	// Schemas are the schemas a request may name; the first is the one used
 	// when it names none. Default: the schemas of Tables, then of Functions,
 	// each once, in order. 1 or more names of 1 to 63 bytes.
@@ -254,5 +260,7 @@ func defaults() *Config {
 		},
 		Audit: Audit{KeepRefusals: 90 * 24 * time.Hour},
 		Log:   Log{Level: "info", Format: "json"},
+
+		Traces: Traces{SampleRatio: 1, Timeout: 10 * time.Second},
 	}
 }

@@ -115,6 +115,8 @@ func (d *decoder) value(n ast.Node, path string, into any) bool {
 		return d.sequence(n, path, v)
 	case reflect.Int:
 		return d.integer(n, path, v)
+	case reflect.Float64:
+		return d.number(n, path, v)
 	case reflect.Bool:
 		return d.boolean(n, path, v)
 	default:

@@ -43,6 +43,8 @@ func scalars(section string, v reflect.Value) []scalar {
 			all = append(all, scalar{section, key, ""})
 		case reflect.Int:
 			all = append(all, scalar{section, key, strconv.FormatInt(field.Int(), 10)})
+		case reflect.Float64:
+			all = append(all, scalar{section, key, strconv.FormatFloat(field.Float(), 'g', -1, 64)})
 		case reflect.Bool:
 			all = append(all, scalar{section, key, strconv.FormatBool(field.Bool())})
 		default:

@@ -64,6 +64,7 @@ func (c *Config) readURLs(r *report) {
 	readSecret("redis.password", &c.Redis.Password, c.Redis.PasswordFile, r)
 	readSecret("redis.sentinel.password", &c.Redis.Sentinel.Password, c.Redis.Sentinel.PasswordFile, r)
 	readSecret("etcd.password", &c.Etcd.Password, c.Etcd.PasswordFile, r)
+	readSecret("traces.headers", &c.Traces.Headers, c.Traces.HeadersFile, r)
 	c.readRedlock(r)
 }
 

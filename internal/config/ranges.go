@@ -30,6 +30,7 @@ func (c *Config) checkRanges(r *report) {
 		{"database.connect_timeout", c.Database.ConnectTimeout},
 		{"redis.timeout", c.Redis.Timeout},
 		{"etcd.timeout", c.Etcd.Timeout},
+		{"traces.timeout", c.Traces.Timeout},
 		{"limits.request_timeout", c.Limits.RequestTimeout},
 		{"limits.shutdown_grace", c.Limits.ShutdownGrace},
 		{"limits.keep_idempotency_keys", c.Limits.KeepIdempotencyKeys},

@@ -23,7 +23,7 @@ func Reload(started *Config, path string, environ []string, flags *pflag.FlagSet
 // movable are the keys, and the sections, that a running gateway takes over. A key
 // that is in neither list needs a restart.
 var movable = []string{
-	"tls", "admin_tls", "schemas", "tables", "statements", "functions", "leases", "limits", "audit", "log.level",
+	"tls", "admin_tls", "trusted_proxies", "schemas", "tables", "statements", "functions", "leases", "limits", "audit", "log.level",
 	"identity", "roles", "principals",
 	"database.url_file", "redis.url_file", "redis.redlock.url_files", // the URLs themselves are compared
 	"redis.username", "redis.password", "redis.password_file",

@@ -17,7 +17,9 @@ func TestASoundInstallationHasNoWarnings(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { server.Stop() })
-	i := installIn(t, testenv.OwnDatabase(t, server))
+	db := testenv.OwnDatabase(t, server)
+	db.Exec(t, devstack.Shop)
+	i := (&installation{suffix: "own"}).in(t, db)
 	r := doctor.Examine(t.Context(), i.patient(t, ""))
 	if bad := codes(i.findings(r), doctor.Danger, doctor.Warning); len(bad) > 0 || len(r.Unseen) > 0 {
 		t.Errorf("%v:\n%s", bad, describe(r))

@@ -213,12 +213,12 @@ func (g *Gate) Read(ctx context.Context, p auth.Principal, q statement.Query, se
 	if err != nil {
 		return Rows{}, err
 	}
-	leave, err := g.readers.take(ctx, p.Name)
+	leave, err := g.shared(ctx, g.readers, p.Name)
 	if err != nil {
 		return Rows{}, err
 	}
 	defer leave()
-	rows, err = retried(ctx, g, g.Reads, func(ctx context.Context, replan bool) (Rows, error) {
+	rows, err = retried(g.asking(ctx, q), g, g.Reads, func(ctx context.Context, replan bool) (Rows, error) {
 		return g.read(ctx, s, q.Routine != nil, settings, replan)
 	})
 	if err != nil {

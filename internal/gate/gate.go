@@ -7,6 +7,7 @@
 package gate
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"time"
@@ -35,6 +36,11 @@ type Config struct {
 
 	// Observer is told what happens inside. Zero value: nobody is.
 	Observer *Observer
+
+	// Enter is told that a step of a request begins, and what it returns that the
+	// step has ended, and how; under the context that it returns the step goes on.
+	// Must not block. Zero value: nobody is told.
+	Enter func(context.Context, Step) (context.Context, func(outcome string))
 
 	// Namespaces have terms of their own. Of several that a key belongs to the one
 	// with the longest prefix counts. Zero value: Terms are everybody's.

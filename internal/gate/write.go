@@ -149,17 +149,19 @@ func (g *Gate) write(ctx context.Context, w Write) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	giveBack, err := g.turns.take(ctx, w.passing())
+	queueing, end := g.enter(ctx, Step{Kind: Queueing})
+	giveBack, err := g.turns.take(queueing, w.passing())
+	end(outcomeOf(err))
 	if err != nil {
 		return Result{}, err
 	}
 	defer giveBack()
-	leave, err := g.writers.take(ctx, w.Principal.Name)
+	leave, err := g.shared(ctx, g.writers, w.Principal.Name)
 	if err != nil {
 		return Result{}, err
 	}
 	defer leave()
-	parts, err := retried(ctx, g, g.Writes, func(ctx context.Context, replan bool) ([]Rows, error) {
+	parts, err := retried(g.sending(ctx, w), g, g.Writes, func(ctx context.Context, replan bool) ([]Rows, error) {
 		return g.commit(ctx, w, plan, replan)
 	})
 	result := Result{Parts: parts, Checks: passed(checks)}

@@ -170,11 +170,11 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	f := faultOf(err)
 	visitOf(r).Code = f.slug
 	if f.status >= http.StatusInternalServerError && errors.Is(r.Context().Err(), context.Canceled) {
-		s.Log.Info("request given up by its caller", "code", f.slug, "request_id", requestID(r), "error", err)
+		s.Log.InfoContext(r.Context(), "request given up by its caller", "code", f.slug, "request_id", requestID(r), "error", err)
 	} else if f.status >= http.StatusInternalServerError {
-		s.Log.Error("request failed", "code", f.slug, "request_id", requestID(r), "error", err)
+		s.Log.ErrorContext(r.Context(), "request failed", "code", f.slug, "request_id", requestID(r), "error", err)
 	} else if db := (*gate.DatabaseError)(nil); errors.As(err, &db) {
-		s.Log.Info("the database refused", "sqlstate", db.SQLState, "message", shorten(db.Message), "detail", shorten(db.Detail), "request_id", requestID(r))
+		s.Log.InfoContext(r.Context(), "the database refused", "sqlstate", db.SQLState, "message", shorten(db.Message), "detail", shorten(db.Detail), "request_id", requestID(r))
 	}
 	h := w.Header()
 	for name, value := range f.headers {

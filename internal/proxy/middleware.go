@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"regexp"
 	"runtime/debug"
@@ -81,16 +80,8 @@ func (s *Server) identify(next http.Handler) http.Handler {
 		w.Header().Set("Request-Id", id)
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitKey, &visit{id: id})))
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitKey, &visit{id: id, remote: s.remoteOf(r)})))
 	})
-}
-
-func remoteAddress(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr // a unix socket has no port
-	}
-	return host
 }
 
 // logAccess writes one line for each request, without its query or body: both
@@ -101,7 +92,7 @@ func (s *Server) logAccess(next http.Handler) http.Handler {
 		watched := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
 		defer func() {
 			took := time.Since(began)
-			s.Log.Info("request", "method", r.Method, "path", r.URL.Path, "status", watched.Status(),
+			s.Log.InfoContext(r.Context(), "request", "method", r.Method, "path", r.URL.Path, "status", watched.Status(),
 				"bytes", watched.BytesWritten(), "ms", float64(took.Microseconds())/1000,
 				"request_id", requestID(r), "remote", remoteAddress(r),
 				"refused", watched.Header().Get(refusedHeader), "observed", watched.Header().Get(observedHeader))
@@ -119,7 +110,7 @@ func (s *Server) recoverPanic(next http.Handler) http.Handler {
 			case http.ErrAbortHandler:
 				panic(fault)
 			default:
-				s.Log.Error("a handler panicked", "panic", fault, "request_id", requestID(r), "stack", string(debug.Stack()))
+				s.Log.ErrorContext(r.Context(), "a handler panicked", "panic", fault, "request_id", requestID(r), "stack", string(debug.Stack()))
 				s.fail(w, r, errInternal)
 			}
 		}()

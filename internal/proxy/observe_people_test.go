@@ -22,7 +22,7 @@ func TestObserveModeLetsNobodyPastTheKeysThatTheyMayHold(t *testing.T) {
 	w.refused(t, tenant, testenv.Request{Method: http.MethodPost, Path: "/v1/transactions",
 		Body: `{"operations":[{"op":"update","table":"stock","where":{"sku":"eq.live"},"set":{"n":2}}]}`}, want{status: 428, slug: "fencing_required", pointer: "/locks"})
 	w.refused(t, tenant, patch(own.Header()), want{status: 403, slug: "lock_scope"})
-	w.refused(t, tenant, patch(forged("stock:live", "h", "1").Header()), want{status: 403, slug: "forbidden"})
+	w.refused(t, tenant, patch(forged("stock:live", "h", "1").Header()), want{status: 403, slug: "lock_not_allowed"})
 	if answer := p.as("nobody").Do(t, patch(nil)); answer.Status < 400 {
 		t.Errorf("nobody: %d", answer.Status)
 	}

@@ -30,6 +30,7 @@ const Several = "several"
 // visit is what a request has from its first to its last step.
 type visit struct {
 	id        string
+	remote    string
 	principal auth.Principal
 	Outcome
 }
@@ -63,7 +64,7 @@ func (s *Server) observe(r *http.Request, status int, took time.Duration) {
 	}
 	o := visitOf(r).Outcome
 	o.Method, o.Route, o.Status, o.Took = r.Method, s.routeOf(r), cmp.Or(status, http.StatusOK), took
-	s.Observe(o)
+	s.Observe(r.Context(), o)
 }
 
 // routeOf also finds the route of what was turned away before it was routed.

@@ -6,9 +6,11 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -30,11 +32,13 @@ type Config struct {
 	// Authenticate says who a request comes from. Errors: *identity.Rejection,
 	// identity.ErrUnavailable.
 	Authenticate func(*http.Request) (auth.Principal, error)
+	// TrustedProxies are whom X-Forwarded-For is taken from. Zero value: nobody.
+	TrustedProxies []netip.Prefix
 	// LoopbackOnly refuses requests to any other host name. Zero value: any.
 	LoopbackOnly bool
-	// Observe is told what became of each request, and must not block. Zero value:
-	// nobody is.
-	Observe func(Outcome)
+	// Observe is told what became of each request, with the request's context, and
+	// must not block. Zero value: nobody is.
+	Observe func(context.Context, Outcome)
 }
 
 // Limits bounds what one request may cost. All must be positive.

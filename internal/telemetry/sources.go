@@ -11,7 +11,7 @@ import (
 	"github.com/fencegate/fencegate/internal/proxy"
 )
 
-// Sources are read at each scrape. All are needed.
+// Sources are read at each scrape. All are needed, but for Traces.
 type Sources struct {
 	Server  func() *proxy.Server // that serves now
 	Gate    *gate.Gate
@@ -19,6 +19,7 @@ type Sources struct {
 	Pools   map[string]*pgxpool.Pool    // by the kind of their work
 	Ready   func() bool                 // what /readyz says
 	Ends    func() map[string]time.Time // of the certificates, by listener
+	Traces  *Traces                     // nil: off
 }
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
@@ -46,6 +47,9 @@ var (
 	poolWaits       = describe("pool_waits_total", "Connections that were waited for, because none was idle.", "pool")
 	poolWaitSeconds = describe("pool_wait_seconds_total", "Time spent waiting for connections that were then taken.", "pool")
 	poolGivenUp     = describe("pool_acquires_given_up_total", "Waits for a connection that ended without one.", "pool")
+
+	spansSent    = describe("trace_spans_sent_total", "Spans that the receiver of traces has taken.")
+	spansDropped = describe("trace_spans_dropped_total", "Spans that were not sent.", "reason")
 )
 
 // Describe implements prometheus.Collector.
@@ -53,6 +57,7 @@ func (s Sources) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		ready, certificateEnds, inFlight, inFlightLimit, acquiresWaiting, writesWaiting, catalogLooks, catalogChanges, catalogFailures,
 		poolConnections, poolLimit, poolAcquires, poolWaits, poolWaitSeconds, poolGivenUp,
+		spansSent, spansDropped,
 	} {
 		to <- d
 	}
@@ -81,6 +86,12 @@ func (s Sources) Collect(to chan<- prometheus.Metric) {
 	r.counter(catalogLooks, float64(looks.Done))
 	r.counter(catalogChanges, float64(looks.Changed))
 	r.counter(catalogFailures, float64(looks.Failed))
+	if s.Traces != nil {
+		box := s.Traces.outbox
+		r.counter(spansSent, float64(box.sent.Load()))
+		r.counter(spansDropped, float64(box.full.Load()), "queue_full")
+		r.counter(spansDropped, float64(box.lost.Load()), "send_failed")
+	}
 	for name, pool := range s.Pools {
 		r.pool(name, pool.Stat())
 	}

@@ -55,8 +55,7 @@ type Gateway struct {
 func StartGateway(t testing.TB, o GatewayOptions) *Gateway {
 	t.Helper()
 	if o.Database == nil {
-		o.Database = Postgres(t)
-		o.Database.Exec(t, devstack.Shop)
+		o.Database = Shop(t)
 	}
 	shared, prefix := "", ""
 	if o.LockService == "" && (o.RedisURL == "" || o.KeyPrefix == "") {
