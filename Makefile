@@ -20,7 +20,7 @@ demo: deps build ## Play the story of a paused worker
 	@$(BIN) demo
 
 .PHONY: test
-test: DEPS = postgres redis pgbouncer etcd node python promtool
+test: DEPS = postgres redis pgbouncer etcd node python promtool chromium
 test: deps check ## Run every check and test, against real servers
 	$(GO) run ./test/stack -- $(GO) test -race -count=1 -timeout 20m ./...
 
@@ -40,6 +40,11 @@ bench-refusals: deps ## Measure pages of five million refusals
 .PHONY: fuzz
 fuzz: deps ## Fuzz each parser for a minute
 	$(GO) run ./test/stack -- scripts/fuzz.sh 60s
+
+.PHONY: screenshots
+screenshots: DEPS = postgres redis chromium
+screenshots: deps ## Photograph the dashboard while it tells a story
+	$(GO) run ./test/screenshots docs/screenshots
 
 .PHONY: build
 build: ## Build bin/gateway

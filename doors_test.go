@@ -39,7 +39,9 @@ var doors = map[string][]string{
 
 	"internal/proxy": {"internal/api", "internal/audit", "internal/auth", "internal/catalog", "internal/fence",
 		"internal/gate", "internal/identity", "internal/lease", "internal/lockclient", "internal/statement"},
-	"internal/admin":     {},
+	"internal/admin": {},
+	"internal/admin/dashboard": {"internal/audit", "internal/auth", "internal/catalog", "internal/doctor", "internal/fence",
+		"internal/gate", "internal/lease", "internal/telemetry"},
 	"internal/doctor":    {"internal/catalog", "internal/config", "internal/lease", "sql"},
 	"internal/telemetry": {"internal/audit", "internal/catalog", "internal/gate", "internal/proxy"},
 

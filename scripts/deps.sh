@@ -2,9 +2,12 @@
 # Makes sure that the programs which `gateway dev` and the tests start are on
 # this machine: the PostgreSQL server and Redis; and for the tests PgBouncer, etcd,
 # Node.js with npm, which run the stock JavaScript client, Python, which runs an
-# example, and promtool, which checks the alert rules. Names may be given:
+# example, promtool, which checks the alert rules, and Chromium, which looks at the
+# dashboard. Names may be given:
 #
-#   scripts/deps.sh [postgres] [redis] [pgbouncer] [etcd] [node] [python] [promtool]   (default: postgres redis)
+#   scripts/deps.sh [postgres] [redis] [pgbouncer] [etcd] [node] [python] [promtool] [chromium]
+#
+# (default: postgres redis)
 #
 # Installs what is missing on Debian and Ubuntu, as root or by `sudo` without a
 # password, and leaves no service running. Elsewhere, says what to install and
@@ -53,6 +56,15 @@ have_python() {
   python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null
 }
 
+# The names are those of internal/testenv/browser.
+have_chromium() {
+  local name
+  for name in chromium chromium-browser google-chrome-stable google-chrome; do
+    have_program "$name" && return
+  done
+  [[ -x "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome" ]]
+}
+
 have_pgbouncer() { have_program pgbouncer; }
 
 have_etcd() { have_program etcd; }
@@ -83,6 +95,7 @@ packages() {
       apt-get:etcd) names+=(etcd-server) ;;
       *:etcd) names+=(etcd) ;;
       *:python) names+=(python3) ;;
+      *:chromium) names+=(chromium) ;;
       dnf:promtool) names+=(golang-github-prometheus) ;;
       *:promtool) names+=(prometheus) ;;
     esac
@@ -119,7 +132,7 @@ leave_stopped() {
       postgres) need=postgresql ;;
       redis) need=redis-server ;;
       promtool) need=prometheus ;;
-      node | python) continue ;;
+      node | python | chromium) continue ;;
     esac
     "${root[@]}" systemctl --quiet disable --now "$need" >>"$log" 2>&1 || true
   done
@@ -148,8 +161,8 @@ find_missing() {
   local need
   for need in "$@"; do
     case $need in
-      postgres | redis | pgbouncer | etcd | node | python | promtool) "have_$need" || missing+=("$need") ;;
-      *) echo "deps: unknown name $need: postgres, redis, pgbouncer, etcd, node, python or promtool" >&2 && exit 1 ;;
+      postgres | redis | pgbouncer | etcd | node | python | promtool | chromium) "have_$need" || missing+=("$need") ;;
+      *) echo "deps: unknown name $need: postgres, redis, pgbouncer, etcd, node, python, promtool or chromium" >&2 && exit 1 ;;
     esac
   done
 }

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fencegate/fencegate/internal/admin"
+	"github.com/fencegate/fencegate/internal/admin/dashboard"
 	"github.com/fencegate/fencegate/internal/audit"
 	"github.com/fencegate/fencegate/internal/config"
 	"github.com/fencegate/fencegate/internal/gate"
@@ -29,6 +30,7 @@ import (
 //	        ┌─ public listener ── proxy ── gate ─┬─ lockService ── Redis, etcd or pools
 //	run ────┤             (one generation)       ├─ fence ─┐
 //	        ├─ admin listener ─── probes, metrics│         ├─ pools ── PostgreSQL
+//	        ├─ dashboard.Run ── its pages ── gate│         │
 //	        ├─ gate.ForgetAnswers                │         │
 //	        ├─ audit.Writer ◄────────────────────┴─────────┘
 //	        ├─ lockService.run
@@ -47,7 +49,8 @@ type house struct {
 	locks      *lockService
 	now        atomic.Pointer[generation]
 	audit      *audit.Writer
-	notified   *notified // nil: off
+	pages      *dashboard.Dashboard // nil: off
+	notified   *notified            // nil: off
 	probes     *admin.Handler
 	metrics    *telemetry.Metrics // nil: nobody could read them
 	traces     *telemetry.Traces  // nil: off
@@ -138,6 +141,10 @@ func (h *house) listen(cfg *config.Config) (err error) {
 			return err
 		}
 		h.admin.server.ReadTimeout, h.admin.server.WriteTimeout = headerTimeout, adminTime
+		if h.pages, err = h.openDashboard(cfg); err != nil {
+			return err
+		}
+		h.probes.Dashboard = h.pages
 	}
 	return nil
 }
@@ -196,6 +203,9 @@ func (h *house) run(asked context.Context) error {
 	}
 	if h.notified != nil {
 		serving.Go(func() error { return h.notified.Run(ctx) })
+	}
+	if h.pages != nil {
+		serving.Go(func() error { return h.pages.Run(ctx) })
 	}
 	err := serving.Wait()
 	stopWriting()

@@ -24,11 +24,14 @@ const probeTimeout = time.Second
 // cacheFor keeps a flood of readiness checks off the database.
 const cacheFor = time.Second
 
-// Handler serves /livez (this process answers), /readyz (it can work), /metrics
-// and /debug/pprof.
+// Handler serves /livez (this process answers), /readyz (it can work), /metrics,
+// /debug/pprof and the dashboard.
 type Handler struct {
 	// Metrics answers /metrics; to be set before serving. Nil: there is none.
 	Metrics http.Handler
+	// Dashboard answers below /ui/, which it does not see, and to whoever asks for
+	// /; to be set before serving. Nil: there is none.
+	Dashboard http.Handler
 
 	probes   []Probe
 	mu       sync.Mutex
@@ -47,6 +50,13 @@ func (h *Handler) Drain() {
 	h.draining = true
 }
 
+// Draining reports whether Drain was called.
+func (h *Handler) Draining() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.draining
+}
+
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -57,6 +67,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.URL.Path == "/metrics" && h.Metrics != nil {
 		h.Metrics.ServeHTTP(w, r)
+		return
+	}
+	if h.Dashboard != nil && h.serveDashboard(w, r) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -72,8 +85,24 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintln(w, "ok")
 	default:
 		w.WriteHeader(http.StatusNotFound)
-		fmt.Fprintln(w, "there are /livez, /readyz, /metrics and /debug/pprof/ here")
+		fmt.Fprintln(w, "there are /ui/, /livez, /readyz, /metrics and /debug/pprof/ here")
 	}
+}
+
+// serveDashboard reports whether the request was the dashboard's. It redirects to
+// where it is relative to the address as it was asked for, which may have more in
+// front of it.
+func (h *Handler) serveDashboard(w http.ResponseWriter, r *http.Request) bool {
+	switch {
+	case strings.HasPrefix(r.URL.Path, "/ui/"):
+		http.StripPrefix("/ui", h.Dashboard).ServeHTTP(w, r)
+	case r.URL.Path == "/", r.URL.Path == "/ui":
+		w.Header().Set("Location", "ui/")
+		w.WriteHeader(http.StatusSeeOther)
+	default:
+		return false
+	}
+	return true
 }
 
 func serveProfile(w http.ResponseWriter, r *http.Request, name string) {

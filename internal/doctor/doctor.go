@@ -31,6 +31,10 @@ type Finding struct {
 	About string `json:"about"` // the role, table, server or setting
 	Found string `json:"found"`
 	Fix   string `json:"fix"` // statements end with a semicolon
+
+	// Relations are those that a role can write, as SQL names them; none of other
+	// findings.
+	Relations []string `json:"-"`
 }
 
 // Unseen is something that could not be looked at.
@@ -82,15 +86,19 @@ type Server struct {
 // Examine looks at everything it can reach. It never fails: what it could not look
 // at is in the report.
 func Examine(ctx context.Context, p Patient) *Report {
-	if p.Timeout == 0 {
-		p.Timeout = 5 * time.Second
-	}
-	v := &visit{Patient: p, rules: rulesByCode()}
+	v := newVisit(p)
 	v.examineConfig()
 	v.examineListeners()
 	v.examineLocks(ctx)
 	v.examineDatabase(ctx)
 	return v.report()
+}
+
+func newVisit(p Patient) *visit {
+	if p.Timeout == 0 {
+		p.Timeout = 5 * time.Second
+	}
+	return &visit{Patient: p, rules: rulesByCode()}
 }
 
 // Count returns how many findings are of a severity.

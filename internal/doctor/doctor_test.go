@@ -71,7 +71,7 @@ func faults() map[string]fault {
 		"ARoleThatOnlyReads":             {code: "read_only_default", sql: `ALTER ROLE @gateway SET default_transaction_read_only = on`, found: "ALTER ROLE doctor_gateway"},
 		"ASearchPathBeforeTheCatalog":    {code: "search_path_hides_catalog", sql: `ALTER ROLE @gateway SET search_path = public, pg_catalog`, found: "public, pg_catalog"},
 		"CommitsThatDoNotWait":           {code: "synchronous_commit_off", sql: `ALTER ROLE @gateway SET synchronous_commit = off`, found: "SET synchronous_commit = on"},
-		"TooFewConnections":              {code: "connections_too_few", sql: `ALTER ROLE @gateway CONNECTION LIMIT 20`, found: "takes up to 43 connections"},
+		"TooFewConnections":              {code: "connections_too_few", sql: `ALTER ROLE @gateway CONNECTION LIMIT 20`, found: "takes up to 44 connections"},
 		"TooFewConnectionsToTheServer":   {code: "connections_too_few", config: "database: {url: '@url', pool_size: 500}\n", found: "max_connections"},
 		"AnIsolationBehindAPooler":       {code: "isolation_default", sql: `ALTER ROLE @gateway SET default_transaction_isolation = 'repeatable read'`, config: "database: {url: '@url', pooler: transaction}\n", found: "repeatable read"},
 		"APoolerThatIsNotThere":          {code: "pooler_not_there", config: "database: {url: '@url', pooler: transaction}\n", found: "pooler: none"},

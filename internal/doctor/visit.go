@@ -25,6 +25,12 @@ func (v *visit) find(code, about, found, fix string) {
 	v.findings = append(v.findings, Finding{Rule: rule, About: about, Found: found, Fix: fix})
 }
 
+// findWay is find for a way past the gateway.
+func (v *visit) findWay(code string, w way, fix string) {
+	v.find(code, w.Login, w.says(), fix)
+	v.findings[len(v.findings)-1].Relations = w.Relations
+}
+
 // hidden notes what this role may not see.
 func (v *visit) hidden(about, why string) {
 	v.unseen = append(v.unseen, Unseen{About: about, Why: why})

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -43,7 +44,7 @@ const writing = `,
 		       CASE WHEN way.kind = 'public' THEN 'PUBLIC' ELSE quote_ident(login.rolname) END,
 		       CASE WHEN way.kind = 'public' THEN 'PUBLIC' ELSE quote_ident(way.via) END,
 		       string_agg(DISTINCT way.privilege, ', '),
-		       string_agg(DISTINCT way.name, ', ')
+		       array_agg(DISTINCT way.name)
 		  FROM way
 		  JOIN pg_catalog.pg_roles AS login
 		    ON login.rolcanlogin AND NOT login.rolsuper AND login.rolname <> current_user
@@ -53,7 +54,12 @@ const writing = `,
 		 GROUP BY 1, 2, 3
 		 ORDER BY 1, 2, 3`
 
-type way struct{ Kind, Login, Via, Privileges, Relations string }
+type way struct {
+	Kind, Login, Via, Privileges string
+	Relations                    []string
+}
+
+func (w way) names() string { return strings.Join(w.Relations, ", ") }
 
 // says tells what the way lets its role do.
 func (w way) says() string {
@@ -61,11 +67,11 @@ func (w way) says() string {
 	if w.Via != w.Login {
 		through = ", as " + w.Via
 	}
-	return fmt.Sprintf("can %s %s%s", w.Privileges, w.Relations, through)
+	return fmt.Sprintf("can %s %s%s", w.Privileges, w.names(), through)
 }
 
 func (w way) revoke() string {
-	fix := fmt.Sprintf("REVOKE %s ON %s FROM %s;", w.Privileges, w.Relations, w.Via)
+	fix := fmt.Sprintf("REVOKE %s ON %s FROM %s;", w.Privileges, w.names(), w.Via)
 	if w.Via == w.Login {
 		return fix
 	}
@@ -88,14 +94,13 @@ func (v *visit) checkTableWriters(ctx context.Context, tx pgx.Tx) error {
 	for _, w := range ways {
 		switch w.Kind {
 		case "public":
-			v.find("public_writes_past_gateway", w.Login, w.says(), w.revoke())
+			v.findWay("public_writes_past_gateway", w, w.revoke())
 		case "owner":
-			v.find("owner_writes_past_gateway", w.Login, w.says(),
-				fmt.Sprintf("CREATE ROLE … NOLOGIN; then ALTER TABLE %s OWNER TO …;\nor ALTER ROLE %s NOLOGIN; outside of migrations", w.Relations, w.Login))
+			v.findWay("owner_writes_past_gateway", w, fmt.Sprintf("CREATE ROLE … NOLOGIN; then ALTER TABLE %s OWNER TO …;\nor ALTER ROLE %s NOLOGIN; outside of migrations", w.names(), w.Login))
 		case "all_data":
-			v.find("role_writes_past_gateway", w.Login, w.says(), fmt.Sprintf("REVOKE %s FROM %s;", w.Via, w.Login))
+			v.findWay("role_writes_past_gateway", w, fmt.Sprintf("REVOKE %s FROM %s;", w.Via, w.Login))
 		default:
-			v.find("role_writes_past_gateway", w.Login, w.says(), w.revoke())
+			v.findWay("role_writes_past_gateway", w, w.revoke())
 		}
 	}
 	return err
@@ -117,11 +122,11 @@ func (v *visit) checkMarkWriters(ctx context.Context, tx pgx.Tx) error {
 	for _, w := range ways {
 		switch w.Kind {
 		case "owner":
-			v.find("owner_writes_marks", w.Login, w.says(), fmt.Sprintf("ALTER ROLE %s NOLOGIN; outside of migrations, if nothing else needs it", w.Login))
+			v.findWay("owner_writes_marks", w, fmt.Sprintf("ALTER ROLE %s NOLOGIN; outside of migrations, if nothing else needs it", w.Login))
 		case "all_data":
-			v.find("role_writes_marks", w.Login, w.says(), fmt.Sprintf("REVOKE %s FROM %s;", w.Via, w.Login))
+			v.findWay("role_writes_marks", w, fmt.Sprintf("REVOKE %s FROM %s;", w.Via, w.Login))
 		default:
-			v.find("role_writes_marks", w.Login, w.says(), w.revoke())
+			v.findWay("role_writes_marks", w, w.revoke())
 		}
 	}
 	return err

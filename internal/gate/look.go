@@ -127,6 +127,17 @@ func (g *Gate) ListRefusals(ctx context.Context, p auth.Principal, f audit.Filte
 	return records, classify(reaching, err)
 }
 
+// CountRefusals counts what p may see by code and step of time; see
+// audit.Reader.Count.
+func (g *Gate) CountRefusals(ctx context.Context, p auth.Principal, f audit.Filter, step time.Duration, most int) ([]audit.Count, error) {
+	f, err := own(p, f)
+	if err != nil {
+		return nil, err
+	}
+	counts, err := g.Records.Count(ctx, f, step, most)
+	return counts, classify(reaching, err)
+}
+
 // Story is a record and what its lock key has seen since.
 type Story struct {
 	audit.Record

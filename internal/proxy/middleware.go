@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"regexp"
 	"runtime/debug"
@@ -17,6 +16,8 @@ import (
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
+
+	"github.com/fencegate/fencegate/internal/auth"
 )
 
 type contextKey int
@@ -193,12 +194,7 @@ func (s *Server) loopbackOnly(next http.Handler) http.Handler {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host := r.Host
-		if name, _, err := net.SplitHostPort(host); err == nil {
-			host = name
-		}
-		ip := net.ParseIP(strings.Trim(host, "[]"))
-		if host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		if !auth.IsLoopback(r.Host) {
 			s.fail(w, r, &fault{status: http.StatusMisdirectedRequest, slug: "misdirected_request", parameter: "Host",
 				detail: "under auth: none the gateway answers only to localhost and loopback addresses; let what stands in front of it set Host"})
 			return
