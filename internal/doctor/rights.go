@@ -22,7 +22,7 @@ func (v *visit) checkOwnRole(ctx context.Context, tx pgx.Tx) error {
 	for _, r := range all {
 		if r.Super {
 			v.find("gateway_is_superuser", r.Name, "the gateway logs in as a superuser",
-				"CREATE ROLE fencegate_gateway LOGIN; with the rights that docs/operations.md lists, and that role in database.url")
+				"the role that `gateway migrate --print-roles` prints, in database.url")
 		}
 	}
 	return err

@@ -92,7 +92,7 @@ func faultOf(err error) *fault {
 	case errors.Is(err, fence.ErrNeverGranted):
 		return &fault{status: http.StatusNotFound, slug: "not_found", pointer: "/key", detail: "the lock key was never granted: there is nobody to cut off"}
 	case errors.As(err, &key):
-		return &fault{status: http.StatusForbidden, slug: "lock_not_allowed", lockKey: key.Key.Wire(), detail: "you may not hold or look at this lock key"}
+		return &fault{status: http.StatusForbidden, slug: "lock_not_allowed", lockKey: key.Key.Wire(), detail: "you may not hold, nor look at, this lock key"}
 	case errors.Is(err, auth.ErrDenied):
 		return &fault{status: http.StatusForbidden, slug: "forbidden", code: "42501", detail: err.Error()}
 	case errors.Is(err, gate.ErrTTL):
