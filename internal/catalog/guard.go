@@ -192,7 +192,7 @@ func LoadGuards(ctx context.Context, db Querier) ([]Guard, error) {
 		    FROM tree
 		    JOIN pg_catalog.pg_inherits AS i ON i.inhparent = tree.oid)
 		SELECT coalesce(rn.nspname::text, ''), coalesce(root.relname::text, ''), g.lock_template, g.mode = 'observe', g.function_name,
-		       coalesce(c.oid, 0), coalesce(format('%I.%I', n.nspname, c.relname), ''),
+		       coalesce(c.oid, 0), CASE WHEN c.oid IS NULL THEN '' ELSE format('%I.%I', n.nspname, c.relname) END,
 		       coalesce(max(t.tgenabled::text) FILTER (WHERE t.tgtype & 29 = 29), ''),
 		       coalesce(max(t.tgenabled::text) FILTER (WHERE t.tgtype & 32 = 32), '')
 		  FROM fencegate.guards AS g
