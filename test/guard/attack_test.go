@@ -1,6 +1,9 @@
 package guard_test
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 const admitted = "BEGIN\nSELECT fencegate.admit('stock:a', 1, 'h')\n"
 
@@ -87,6 +90,25 @@ func TestNothingPassesAGuardUnfenced(t *testing.T) {
 				"; GRANT CREATE ON SCHEMA public TO "+p.role+"; GRANT EXECUTE ON FUNCTION fencegate.admit(text, bigint, text) TO "+p.role)
 			if after := p.look(t, contents); after != before {
 				t.Errorf("it wrote %s over %s", after, before)
+			}
+		})
+	}
+}
+
+// The control: without guards most of these write, so the test can fail.
+func TestTheAttacksWriteWhereThereIsNoGuard(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, stock)
+	p.grant(t, "stock:a", "h")
+	p.grant(t, "stock:z", "h")
+	p.grant(t, "part:1", "h")
+	for name, a := range attacks {
+		if a.state != stateUnfenced {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			if state := run(t, p.as(t), "BEGIN\n"+strings.ReplaceAll(replaceRole(a.script, p.role), "COMMIT\n", "")+"\nROLLBACK"); state != "" {
+				t.Errorf("refused by something else: %s", state)
 			}
 		})
 	}
