@@ -20,7 +20,7 @@ demo: deps build ## Play the story of a paused worker
 	@$(BIN) demo
 
 .PHONY: test
-test: DEPS = postgres redis pgbouncer etcd node python
+test: DEPS = postgres redis pgbouncer etcd node python promtool chromium
 test: deps check ## Run every check and test, against real servers
 	$(GO) run ./test/stack -- $(GO) test -race -count=1 -timeout 20m ./...
 
@@ -45,6 +45,11 @@ bench-guard: deps ## Measure what a table's guard costs
 fuzz: deps ## Fuzz each parser for a minute
 	$(GO) run ./test/stack -- scripts/fuzz.sh 60s
 
+.PHONY: screenshots
+screenshots: DEPS = postgres redis chromium
+screenshots: deps ## Photograph the dashboard while it tells a story
+	$(GO) run ./test/screenshots docs/screenshots
+
 .PHONY: build
 build: ## Build bin/gateway
 	$(GO) build -o $(BIN) ./cmd/gateway
@@ -56,6 +61,10 @@ generate: ## Generate the wire code from openapi.yaml
 .PHONY: check
 check: ## Formatting, vet, and that generated code is up to date
 	scripts/check.sh
+
+.PHONY: audit
+audit: ## Licences of what is built in, and known vulnerabilities
+	scripts/audit.sh
 
 .PHONY: deps
 deps:

@@ -1,6 +1,8 @@
 package client
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,8 +18,16 @@ type Config struct {
 	URL string
 	// Transport carries every request. nil: one of the client's own, which speaks
 	// HTTP/1.1 only, so that a connection into the void holds up one call, not
-	// all of them. It also is where credentials are added.
+	// all of them.
 	Transport http.RoundTripper
+	// Credential returns the API key or token that a request to the gateway is sent
+	// with, as Authorization: Bearer, and to nobody else. It is asked each time; see
+	// Bearer for one that stays the same. nil: none is sent.
+	Credential func(context.Context) (string, error)
+	// TLS says which authorities an https gateway is checked against, and has the
+	// certificate to show it. It is not for a Transport that is given. nil: the
+	// system's authorities, and no certificate.
+	TLS *tls.Config
 	// Client is the name that the gateway's records show, such as a host name;
 	// up to 200 characters. It proves nothing. "": none.
 	Client string
@@ -46,6 +56,8 @@ type Client struct {
 	patience  time.Duration
 	log       *slog.Logger
 	clock     clock
+
+	credential func(context.Context) (string, error)
 }
 
 const (
@@ -63,17 +75,20 @@ func New(cfg Config) (*Client, error) {
 		return nil, fmt.Errorf("the gateway's URL is http://host:port or https://host:port, not %q", base.Redacted())
 	case base.RawQuery != "" || base.Fragment != "" || base.User != nil:
 		return nil, errors.New("the gateway's URL has a query, a fragment or a user; only a path may follow its host")
+	case cfg.TLS != nil && cfg.Transport != nil:
+		return nil, errors.New("TLS is for the client's own transport; a Transport that is given has its own")
 	case cfg.Margin < 0 || cfg.Timeout < 0 || cfg.Patience < 0:
 		return nil, errors.New("Margin, Timeout and Patience are not negative")
 	}
 	c := &Client{
 		base: base.JoinPath("/"), transport: cfg.Transport, name: cfg.Client, margin: cfg.Margin,
 		timeout: orDefault(cfg.Timeout, defaultTimeout), patience: orDefault(cfg.Patience, defaultPatience),
-		log: cfg.Logger, clock: newClock(),
+		log: cfg.Logger, clock: newClock(), credential: cfg.Credential,
 	}
 	if c.transport == nil {
-		c.transport = ownTransport()
+		c.transport = ownTransport(cfg.TLS)
 	}
+	c.transport = c.vouch(c.transport)
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
@@ -92,7 +107,7 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 	return d
 }
 
-func ownTransport() http.RoundTripper {
+func ownTransport(secured *tls.Config) http.RoundTripper {
 	own := &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
 		MaxIdleConnsPerHost:   16,
@@ -100,6 +115,7 @@ func ownTransport() http.RoundTripper {
 		TLSHandshakeTimeout:   10 * time.Second,
 		ExpectContinueTimeout: time.Second,
 		Protocols:             new(http.Protocols),
+		TLSClientConfig:       secured.Clone(),
 	}
 	own.Protocols.SetHTTP1(true)
 	return own

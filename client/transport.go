@@ -9,7 +9,7 @@ import (
 )
 
 // Transport makes any HTTP or PostgREST client write under Lease: it adds the
-// three lock headers to what goes to the gateway's /rest, and to nothing else,
+// three lock headers, and the client's credential, to what goes to the gateway's /rest, and to nothing else,
 // also not after a redirect. Once the lease can't be relied upon it sends
 // nothing at all, wherever to, and returns an error that is ErrLost or
 // ErrReleased. A refusal by the fence that comes back ends the lease's trust.
@@ -27,9 +27,9 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, &localRefusal{err}
 	}
-	base := t.Base
-	if base == nil {
-		base = t.Lease.client.transport
+	base := t.Lease.client.transport
+	if t.Base != nil {
+		base = t.Lease.client.vouch(t.Base)
 	}
 	ours := under(t.Lease.client.base, "rest", req.URL)
 	if ours {
@@ -70,7 +70,7 @@ func under(base *url.URL, below string, target *url.URL) bool {
 	if !strings.EqualFold(base.Scheme, target.Scheme) || hostPort(base) != hostPort(target) {
 		return false
 	}
-	root, asked := base.JoinPath(below).Path, path.Clean(target.Path)
+	root, asked := strings.TrimSuffix(base.JoinPath(below).Path, "/"), path.Clean(target.Path)
 	return asked == root || strings.HasPrefix(asked, root+"/")
 }
 

@@ -10,6 +10,7 @@
 declare const process: { env: Record<string, string | undefined>; argv: string[]; exitCode: number }
 
 const url = process.env.FENCE_URL ?? 'http://127.0.0.1:8080'
+const credential: Record<string, string> = process.env.FENCE_API_KEY ? { Authorization: `Bearer ${process.env.FENCE_API_KEY}` } : {}
 const ttlMs = Number(process.env.TTL_MS ?? 10_000)
 const pauseMs = Number(process.env.PAUSE_SECONDS ?? 0.2) * 1000 // stands for the work
 const sleep = (ms: number) => new Promise((done) => setTimeout(done, ms))
@@ -29,7 +30,7 @@ class Answer extends Error {
 
 async function call(method: string, path: string, body?: unknown, headers: Record<string, string> = {}, timeoutMs = 10_000): Promise<any> {
   const answer = await fetch(url + path, {
-    method, headers: { 'Content-Type': 'application/json', ...headers },
+    method, headers: { 'Content-Type': 'application/json', ...credential, ...headers },
     body: body === undefined ? undefined : JSON.stringify(body), signal: AbortSignal.timeout(timeoutMs),
     redirect: 'error', // fetch would take the holder along to any host
   })

@@ -17,6 +17,7 @@ import urllib.request
 import uuid
 
 URL = os.environ.get("FENCE_URL", "http://127.0.0.1:8080")
+API_KEY = os.environ.get("FENCE_API_KEY")
 TTL_MS = int(os.environ.get("TTL_MS", "10000"))
 PAUSE = float(os.environ.get("PAUSE_SECONDS", "0.2"))  # stands for the work
 
@@ -33,11 +34,23 @@ class Answer(Exception):
         self.status, self.refused = status, refused
 
 
+class Stay(urllib.request.HTTPRedirectHandler):
+    """A redirect is followed nowhere: it would take the holder and the key along."""
+
+    def redirect_request(self, *_):
+        return None
+
+
+gateway = urllib.request.build_opener(Stay)
+
+
 def call(method, path, body=None, headers=None, timeout=10.0):
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(URL + path, data, {"Content-Type": "application/json", **(headers or {})}, method=method)
+    if API_KEY:
+        request.add_header("Authorization", "Bearer " + API_KEY)
     try:
-        with urllib.request.urlopen(request, timeout=timeout) as answer:
+        with gateway.open(request, timeout=timeout) as answer:
             return json.loads(answer.read() or "null")
     except urllib.error.HTTPError as error:
         is_problem = error.headers.get("Content-Type") == "application/problem+json"

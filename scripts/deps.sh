@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
 # Makes sure that the programs which `gateway dev` and the tests start are on
 # this machine: the PostgreSQL server and Redis; and for the tests PgBouncer, etcd,
-# Node.js with npm, which run the stock JavaScript client, and Python, which runs
-# an example. Names may be given:
+# Node.js with npm, which run the stock JavaScript client, Python, which runs an
+# example, promtool, which checks the alert rules, and Chromium, which looks at the
+# dashboard. Names may be given:
 #
-#   scripts/deps.sh [postgres] [redis] [pgbouncer] [etcd] [node] [python]   (default: postgres redis)
+#   scripts/deps.sh [postgres] [redis] [pgbouncer] [etcd] [node] [python] [promtool] [chromium]
+#
+# (default: postgres redis)
 #
 # Installs what is missing on Debian and Ubuntu, as root or by `sudo` without a
 # password, and leaves no service running. Elsewhere, says what to install and
@@ -53,9 +56,20 @@ have_python() {
   python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null
 }
 
+# The names are those of internal/testenv/browser.
+have_chromium() {
+  local name
+  for name in chromium chromium-browser google-chrome-stable google-chrome; do
+    have_program "$name" && return
+  done
+  [[ -x "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome" ]]
+}
+
 have_pgbouncer() { have_program pgbouncer; }
 
 have_etcd() { have_program etcd; }
+
+have_promtool() { have_program promtool; }
 
 have_program() {
   local dir
@@ -81,6 +95,9 @@ packages() {
       apt-get:etcd) names+=(etcd-server) ;;
       *:etcd) names+=(etcd) ;;
       *:python) names+=(python3) ;;
+      *:chromium) names+=(chromium) ;;
+      dnf:promtool) names+=(golang-github-prometheus) ;;
+      *:promtool) names+=(prometheus) ;;
     esac
   done
   echo "${names[*]}"
@@ -114,7 +131,8 @@ leave_stopped() {
     case $need in
       postgres) need=postgresql ;;
       redis) need=redis-server ;;
-      node | python) continue ;;
+      promtool) need=prometheus ;;
+      node | python | chromium) continue ;;
     esac
     "${root[@]}" systemctl --quiet disable --now "$need" >>"$log" 2>&1 || true
   done
@@ -143,8 +161,8 @@ find_missing() {
   local need
   for need in "$@"; do
     case $need in
-      postgres | redis | pgbouncer | etcd | node | python) "have_$need" || missing+=("$need") ;;
-      *) echo "deps: unknown name $need: postgres, redis, pgbouncer, etcd, node or python" >&2 && exit 1 ;;
+      postgres | redis | pgbouncer | etcd | node | python | promtool | chromium) "have_$need" || missing+=("$need") ;;
+      *) echo "deps: unknown name $need: postgres, redis, pgbouncer, etcd, node, python, promtool or chromium" >&2 && exit 1 ;;
     esac
   done
 }

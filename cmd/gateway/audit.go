@@ -21,7 +21,7 @@ func newAudit() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit",
 		Short: "See what was refused, by whom, and who had taken over",
-		Long:  "Talks to a running gateway: --url, or FENCE_URL, or " + defaultURL + ".",
+		Long:  "Talks to a running gateway: --url, or FENCE_URL, or " + defaultURL + ".\n" + credentialHelp,
 		Args:  usage(cobra.NoArgs),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -34,7 +34,7 @@ func newAudit() *cobra.Command {
 
 // asking is which refusals are asked for.
 type asking struct {
-	url                         string
+	reach
 	key, code, table, principal string
 	disposition                 string
 	since, until                string
@@ -42,7 +42,7 @@ type asking struct {
 }
 
 func (a *asking) flags(cmd *cobra.Command, past bool) {
-	addURL(cmd, &a.url)
+	a.reach.flags(cmd)
 	cmd.Flags().StringVar(&a.disposition, "disposition", "", "only what became of it: `refused`, admitted or event")
 	cmd.Flags().StringVar(&a.key, "key", "", "only of this lock `key`")
 	cmd.Flags().StringVar(&a.code, "code", "", "only with this `code`, such as stale_token")
@@ -91,9 +91,7 @@ func momentOf(text string) (time.Time, error) {
 	return at, nil
 }
 
-func (a *asking) address(path string, query url.Values) string {
-	return strings.TrimSuffix(a.url, "/") + path + "?" + query.Encode()
-}
+func withQuery(path string, query url.Values) string { return path + "?" + query.Encode() }
 
 // record is Refusal of openapi.yaml, and history its Grant.
 type record struct {
@@ -157,7 +155,7 @@ func newAuditList() *cobra.Command {
 				return err
 			}
 			query.Set("limit", strconv.Itoa(limit))
-			raw, err := exchange(cmd.Context(), http.MethodGet, a.address("/v1/refusals", query), nil)
+			raw, err := a.exchange(cmd.Context(), http.MethodGet, withQuery("/v1/refusals", query), nil)
 			if err != nil {
 				return err
 			}
@@ -212,7 +210,7 @@ func newAuditShow() *cobra.Command {
 		Short: "Tell the story of one refusal: who paused, who took over, what was refused",
 		Args:  usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			raw, err := exchange(cmd.Context(), http.MethodGet, strings.TrimSuffix(a.url, "/")+"/v1/refusals/"+url.PathEscape(args[0]), nil)
+			raw, err := a.exchange(cmd.Context(), http.MethodGet, "/v1/refusals/"+url.PathEscape(args[0]), nil)
 			if err != nil {
 				return err
 			}
@@ -226,7 +224,7 @@ func newAuditShow() *cobra.Command {
 			return r.tell(cmd.OutOrStdout())
 		},
 	}
-	addURL(cmd, &a.url)
+	a.reach.flags(cmd)
 	cmd.Flags().BoolVar(&a.json, "json", false, "print the gateway's answer, JSON")
 	return cmd
 }
@@ -276,7 +274,7 @@ func newAuditExport() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			body, err := open(cmd.Context(), a.address("/v1/refusals", query), http.Header{"Accept": {media}})
+			body, err := a.open(cmd.Context(), withQuery("/v1/refusals", query), http.Header{"Accept": {media}})
 			if err != nil {
 				return err
 			}
@@ -323,7 +321,7 @@ func (a *asking) tail(ctx context.Context, out, errOut io.Writer, query url.Valu
 		if last != "" {
 			header.Set("Last-Event-ID", last)
 		}
-		body, err := open(ctx, a.address("/v1/refusals/stream", query), header)
+		body, err := a.open(ctx, withQuery("/v1/refusals/stream", query), header)
 		if err != nil && !begun {
 			return err
 		}
@@ -352,13 +350,16 @@ func (a *asking) tail(ctx context.Context, out, errOut io.Writer, query url.Valu
 func (a *asking) events(out io.Writer, body io.Reader, last string) (string, error) {
 	lines := bufio.NewScanner(body)
 	lines.Buffer(nil, 1<<20)
-	id := ""
+	id, stopping := "", false
 	for lines.Scan() {
+		if lines.Text() == "event: stopping" {
+			stopping = true
+		}
 		if text, ok := strings.CutPrefix(lines.Text(), "id: "); ok {
 			id = text
 		}
 		data, ok := strings.CutPrefix(lines.Text(), "data: ")
-		if !ok || id == last {
+		if !ok || id == last || stopping {
 			continue
 		}
 		if err := a.print(out, json.RawMessage(data)); err != nil {

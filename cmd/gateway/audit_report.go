@@ -49,7 +49,7 @@ func newAuditReport() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			raw, err := exchange(cmd.Context(), http.MethodGet, a.address("/v1/refusals/report", url.Values{"since": query["since"]}), nil)
+			raw, err := a.exchange(cmd.Context(), http.MethodGet, withQuery("/v1/refusals/report", url.Values{"since": query["since"]}), nil)
 			if err != nil {
 				return err
 			}
@@ -63,7 +63,7 @@ func newAuditReport() *cobra.Command {
 			return r.tell(cmd.OutOrStdout())
 		},
 	}
-	addURL(cmd, &a.url)
+	a.reach.flags(cmd)
 	cmd.Flags().StringVar(&a.since, "since", "7d", "only from this `time` on: 2026-01-31T12:00:00Z, or how long ago: 2h, 7d")
 	cmd.Flags().BoolVar(&a.json, "json", false, "print the gateway's answer, JSON")
 	return cmd

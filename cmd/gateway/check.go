@@ -17,7 +17,8 @@ func newCheck() *cobra.Command {
 		Use:   "check --config FILE",
 		Short: "Check a configuration without starting anything",
 		Long: "Reads the configuration as serve would, with the environment laid over it, and\n" +
-			"names the file, line and column of every mistake. Exit code 0: it is right.",
+			"names the file, line and column of every mistake. Exit code 0: it is right.\n" +
+			"The way to try a changed file before SIGHUP.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if example {
@@ -26,6 +27,9 @@ func newCheck() *cobra.Command {
 			}
 			cfg, err := loadConfig(cmd, path)
 			if err != nil {
+				return err
+			}
+			if _, err := loadCertificates(cfg); err != nil {
 				return err
 			}
 			if dump {

@@ -132,8 +132,7 @@ func below(t *testing.T, latest int) (all []int) {
 
 func TestServeRefusesToStart(t *testing.T) {
 	t.Parallel()
-	db := testenv.Postgres(t)
-	db.Exec(t, devstack.Shop)
+	db := testenv.Shop(t)
 	for name, c := range map[string]struct{ url, tables, says string }{
 		"WithoutADatabase":            {"postgres://nobody@127.0.0.1:1/x?connect_timeout=1", devstack.ShopTables, "connecting to the database"},
 		"OnAColumnThatIsNotThere":     {db.URL, "tables: [{name: shop.inventory, lock: 'inventory:{SKU}'}]\n", `there is no column "SKU"`},

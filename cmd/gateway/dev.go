@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 
 	"github.com/spf13/cobra"
 
@@ -29,7 +30,7 @@ func newDev() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			house, err := build(cmd.Context(), cfg, newLogger(cfg.Log))
+			house, err := build(cmd.Context(), cfg, newLogger(cfg.Log, new(slog.LevelVar)))
 			if err != nil {
 				return err
 			}
@@ -51,6 +52,7 @@ func greet(out io.Writer, servers *stack, cfg *config.Config, h *house) {
 	fmt.Fprintf(out, `fencegate for trying out. Not for production: no authentication, loopback only, %s.
 
   gateway     %s        contract: %s/openapi.yaml
+  dashboard   %s
   probes      %s
   PostgreSQL  %s   (tables: schema shop)
   Redis       %s
@@ -69,7 +71,7 @@ A wakes up and writes under its old token. Refused with 412, nothing written:
   %s
 
 What was refused: curl -s %s/v1/refusals      Ctrl-C ends it all.
-`, kept, base, base, h.readyURL(), cfg.Database.URL, cfg.Redis.URL,
+`, kept, base, base, h.dashboardURL(), h.readyURL(), cfg.Database.URL, cfg.Redis.URL,
 		acquireLine(base), writeLine(base, 9), takeOverLine(base), writeLine(base, 3), base)
 }
 

@@ -117,6 +117,13 @@ func TestDevPrintsLinesThatWorkAsPasted(t *testing.T) {
 			t.Fatalf("line %d was not answered with %q: %q", i+1, expected, answers)
 		}
 	}
+	pages, err := http.Get(addressIn(t, greeting, "dashboard"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pages.Body.Close(); pages.StatusCode != http.StatusOK {
+		t.Errorf("the dashboard answers %s", pages.Status)
+	}
 	os.Remove(filepath.Join(tmp, "a.headers"))
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
@@ -131,7 +138,7 @@ func TestDevKeepsItsDataWhenAsked(t *testing.T) {
 	t.Parallel()
 	for round, expected := range []string{"[]", `"key":"inventory:SKU-1"`} {
 		cmd, tmp, greeting := startDev(t, "--data-dir", dataDir(t))
-		base := addressIn(t, greeting)
+		base := addressIn(t, greeting, "gateway")
 		resp, err := http.Get(base + "/v1/marks")
 		if err != nil {
 			t.Fatal(err)
@@ -160,10 +167,10 @@ func dataDir(t *testing.T) string {
 	return dir
 }
 
-func addressIn(t *testing.T, greeting []string) string {
+func addressIn(t *testing.T, greeting []string, of string) string {
 	t.Helper()
 	for _, line := range greeting {
-		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "gateway" {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == of {
 			return fields[1]
 		}
 	}

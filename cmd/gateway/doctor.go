@@ -59,7 +59,7 @@ func tell(cmd *cobra.Command, report *doctor.Report, asJSON bool) error {
 
 // examine returns an error only for what no server was asked for yet.
 func examine(ctx context.Context, cfg *config.Config) (*doctor.Report, error) {
-	patient := doctor.Patient{Config: cfg, Specs: specs(cfg)}
+	patient := doctor.Patient{Config: cfg, Specs: specs(cfg), Certificates: shownCertificates(cfg)}
 	var err error
 	if patient.Plain, err = plainConnection(cfg); err != nil {
 		return nil, err
@@ -81,6 +81,18 @@ func examine(ctx context.Context, cfg *config.Config) (*doctor.Report, error) {
 	return doctor.Examine(ctx, patient), nil
 }
 
+// shownCertificates are those of the listeners that have one.
+func shownCertificates(cfg *config.Config) (all []doctor.Certificate) {
+	for section, files := range map[string]config.TLS{"tls": cfg.TLS, "admin_tls": cfg.AdminTLS} {
+		if i, err := loadCertificate(section, files); err != nil {
+			all = append(all, doctor.Certificate{Section: section, Fault: err})
+		} else if i != nil {
+			all = append(all, doctor.Certificate{Section: section, Ends: i.ends})
+		}
+	}
+	return all
+}
+
 // plainConnection asks for no settings, so that those of the role and the database
 // show, and prepares nothing, which a pooler would not keep.
 func plainConnection(cfg *config.Config) (*pgx.ConnConfig, error) {
@@ -95,7 +107,7 @@ func plainConnection(cfg *config.Config) (*pgx.ConnConfig, error) {
 }
 
 func askLocks(ctx context.Context, cfg *config.Config) error {
-	locks, err := openLockService(cfg, nil)
+	locks, err := openLockService(settingsOf(cfg), nil, nil)
 	if err != nil {
 		return err
 	}

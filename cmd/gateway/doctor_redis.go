@@ -27,8 +27,8 @@ func redisServers(cfg *config.Config) (servers []doctor.Server, closeAll func(),
 	}
 	switch cfg.Leases.Backend {
 	case config.BackendRedis, config.BackendRedlock:
-		for _, address := range redisAddresses(cfg) {
-			client, err := redisClient(cfg, address)
+		for n := range redisAddresses(cfg) {
+			client, err := redisClient(settingsOf(cfg), n)
 			if err != nil {
 				closeAll()
 				return nil, nil, err
@@ -36,13 +36,13 @@ func redisServers(cfg *config.Config) (servers []doctor.Server, closeAll func(),
 			add(client.Options().Addr, client)
 		}
 	case config.BackendSentinel:
-		client, err := sentinelClient(cfg)
+		client, err := sentinelClient(settingsOf(cfg))
 		if err != nil {
 			return nil, nil, err
 		}
 		add(cfg.Redis.Sentinel.Master, client)
 	case config.BackendCluster:
-		client, err := clusterClient(cfg)
+		client, err := clusterClient(settingsOf(cfg))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -54,13 +54,6 @@ func redisServers(cfg *config.Config) (servers []doctor.Server, closeAll func(),
 		}
 	}
 	return servers, closeAll, nil
-}
-
-func redisAddresses(cfg *config.Config) []config.Secret {
-	if cfg.Leases.Backend == config.BackendRedlock {
-		return cfg.Redis.Redlock.URLs
-	}
-	return []config.Secret{cfg.Redis.URL}
 }
 
 // clusterMasters asks the cluster who its masters are. Their clients go with the

@@ -18,8 +18,7 @@ import (
 // their superuser. All of that is true, and nothing else is found.
 func TestDoctorTellsTheTruthAboutADevStack(t *testing.T) {
 	t.Parallel()
-	db := testenv.Postgres(t)
-	db.Exec(t, devstack.Shop)
+	db := testenv.Shop(t)
 	out, code := gateway(t, "doctor", "--json", "--config", configFor(t, db.URL, devstack.ShopTables))
 	var report doctor.Report
 	if err := json.Unmarshal([]byte(out), &report); err != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -22,11 +21,12 @@ const (
 
 // What hands a lease on to a command, and from there to the next.
 const (
-	envURL    = "FENCE_URL"
-	envKey    = "FENCE_KEY"
-	envHolder = "FENCE_HOLDER"
-	envToken  = "FENCE_TOKEN"
-	envLocks  = "FENCE_LOCKS" // JSON, as a transaction takes them
+	envURL                             = "FENCE_URL"
+	envCAFile, envCertFile, envKeyFile = "FENCE_CA_FILE", "FENCE_CERT_FILE", "FENCE_KEY_FILE"
+	envKey                             = "FENCE_KEY"
+	envHolder                          = "FENCE_HOLDER"
+	envToken                           = "FENCE_TOKEN"
+	envLocks                           = "FENCE_LOCKS" // JSON, as a transaction takes them
 )
 
 const defaultURL = "http://127.0.0.1:8080"
@@ -35,7 +35,7 @@ func newLease() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lease",
 		Short: "Take, keep and give back locks; run a command under them; see and revoke them",
-		Long: "Talks to a running gateway: --url, or FENCE_URL, or " + defaultURL + ".\n\n" +
+		Long: "Talks to a running gateway: --url, or FENCE_URL, or " + defaultURL + ".\n" + credentialHelp + "\n\n" +
 			"Exit codes: 64 wrong usage, or refused by the gateway; 69 no gateway; 75 the lock is\n" +
 			"held by somebody else; 76 the lease is lost.",
 		Args: usage(cobra.NoArgs),
@@ -60,23 +60,20 @@ func usage(check cobra.PositionalArgs) cobra.PositionalArgs {
 
 // taking is how a lock is to be taken.
 type taking struct {
-	url, client, busy string
-	keys              []string
-	ttl, wait         time.Duration
+	reach
+	client, busy string
+	keys         []string
+	ttl, wait    time.Duration
 }
 
 func (t *taking) flags(cmd *cobra.Command) {
 	host, _ := os.Hostname() // "" is a name, too
-	addURL(cmd, &t.url)
+	t.reach.flags(cmd)
 	cmd.Flags().StringArrayVar(&t.keys, "key", nil, "lock `key`; given more than once, all are taken or none")
 	cmd.Flags().StringVar(&t.client, "client", host, "`name` for the gateway's records; it proves nothing")
 	cmd.Flags().DurationVar(&t.ttl, "ttl", 30*time.Second, "length of the lease")
 	cmd.Flags().DurationVar(&t.wait, "wait", 10*time.Second, "how long to wait for a lock that is held, with --if-busy wait")
 	cmd.Flags().StringVar(&t.busy, "if-busy", "wait", "when the lock is held: `wait`, fail (exit code 75) or skip (exit code 0)")
-}
-
-func addURL(cmd *cobra.Command, url *string) {
-	cmd.Flags().StringVar(url, "url", cmp.Or(os.Getenv(envURL), defaultURL), "the gateway's `address`")
 }
 
 // options returns what the SDK is asked, with more.

@@ -31,7 +31,7 @@ func newLeaseAcquire() *cobra.Command {
 			if err != nil {
 				return &exitError{exitUsage, err}
 			}
-			gateway, err := client.New(client.Config{URL: t.url, Client: t.client, Patience: callPatience})
+			gateway, err := t.sdk(t.client)
 			if err != nil {
 				return &exitError{exitUsage, err}
 			}

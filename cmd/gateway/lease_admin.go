@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -22,7 +21,8 @@ type leaseState struct {
 }
 
 func newLeaseList() *cobra.Command {
-	var address, prefix string
+	var to reach
+	var prefix string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "ls",
@@ -35,7 +35,7 @@ func newLeaseList() *cobra.Command {
 			}
 			query := url.Values{"prefix": {prefix}}
 			for {
-				raw, err := exchange(cmd.Context(), http.MethodGet, strings.TrimSuffix(address, "/")+"/v1/leases?"+query.Encode(), nil)
+				raw, err := to.exchange(cmd.Context(), http.MethodGet, "/v1/leases?"+query.Encode(), nil)
 				if err != nil {
 					return err
 				}
@@ -58,7 +58,7 @@ func newLeaseList() *cobra.Command {
 			}
 		},
 	}
-	addURL(cmd, &address)
+	to.flags(cmd)
 	cmd.Flags().StringVar(&prefix, "prefix", "", "only lock keys that begin with this `text`")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the gateway's answer, JSON, a line for each lease")
 	return cmd
@@ -82,7 +82,8 @@ func printLease(cmd *cobra.Command, table *tabwriter.Writer, raw json.RawMessage
 }
 
 func newLeaseRevoke() *cobra.Command {
-	var address, key, reason string
+	var to reach
+	var key, reason string
 	var block time.Duration
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -99,7 +100,7 @@ func newLeaseRevoke() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			raw, err := exchange(cmd.Context(), http.MethodPost, strings.TrimSuffix(address, "/")+"/v1/leases/revoke", body)
+			raw, err := to.exchange(cmd.Context(), http.MethodPost, "/v1/leases/revoke", body)
 			if err != nil {
 				return err
 			}
@@ -117,7 +118,7 @@ func newLeaseRevoke() *cobra.Command {
 			return claim{json: asJSON}.say(cmd, raw, text)
 		},
 	}
-	addURL(cmd, &address)
+	to.flags(cmd)
 	cmd.Flags().StringVar(&key, "key", "", "lock `key`")
 	cmd.Flags().StringVar(&reason, "reason", "", "`text` for the record")
 	cmd.Flags().DurationVar(&block, "block", 0, "how long nobody is granted the key; 0: whoever asks next is")

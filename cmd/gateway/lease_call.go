@@ -21,10 +21,10 @@ const callPatience = 3 * time.Second
 const callTimeout = 15 * time.Second
 
 // exchange is one call of the gateway whose errors have their exit codes.
-func exchange(ctx context.Context, method, url string, body []byte) ([]byte, error) {
+func (r reach) exchange(ctx context.Context, method, path string, body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	resp, err := call(ctx, method, url, nil, body)
+	resp, err := r.call(ctx, method, path, nil, body)
 	if err != nil {
 		return nil, err
 	}
@@ -37,8 +37,8 @@ func exchange(ctx context.Context, method, url string, body []byte) ([]byte, err
 }
 
 // open asks for what is then read for as long as it takes.
-func open(ctx context.Context, url string, header http.Header) (io.ReadCloser, error) {
-	resp, err := call(ctx, http.MethodGet, url, header, nil)
+func (r reach) open(ctx context.Context, path string, header http.Header) (io.ReadCloser, error) {
+	resp, err := r.call(ctx, http.MethodGet, path, header, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -46,16 +46,23 @@ func open(ctx context.Context, url string, header http.Header) (io.ReadCloser, e
 }
 
 // call returns an answer that is no error.
-func call(ctx context.Context, method, url string, header http.Header, body []byte) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
+func (r reach) call(ctx context.Context, method, path string, header http.Header, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, r.address(path), bytes.NewReader(body))
 	if err != nil {
 		return nil, &exitError{exitUsage, err}
 	}
 	maps.Copy(req.Header, header)
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := http.DefaultClient.Do(req)
+	key, err := credential(ctx)
 	if err != nil {
-		return nil, &exitError{exitUnavailable, err}
+		return nil, &exitError{exitUsage, err}
+	}
+	if key != "" {
+		req.Header.Set("Authorization", "Bearer "+key)
+	}
+	resp, err := r.do(req)
+	if err != nil {
+		return nil, err
 	}
 	if resp.StatusCode < 300 {
 		return resp, nil

@@ -87,12 +87,13 @@ func (c claim) say(cmd *cobra.Command, raw []byte, text string) error {
 
 // claim is a lease that another command has taken.
 type claim struct {
-	url, file string
-	json      bool
+	reach
+	file string
+	json bool
 }
 
 func (c *claim) flags(cmd *cobra.Command) {
-	addURL(cmd, &c.url)
+	c.reach.flags(cmd)
 	cmd.Flags().StringVar(&c.file, "headers", "", "`file` with what acquire printed, - for the standard input; without it, FENCE_KEY, FENCE_HOLDER and FENCE_TOKEN")
 	cmd.Flags().BoolVar(&c.json, "json", false, "print the gateway's answer, JSON")
 }
@@ -146,5 +147,5 @@ func (c claim) post(cmd *cobra.Command, path string, more map[string]any) ([]byt
 	if err != nil {
 		return nil, err
 	}
-	return exchange(cmd.Context(), http.MethodPost, strings.TrimSuffix(c.url, "/")+path, raw)
+	return c.exchange(cmd.Context(), http.MethodPost, path, raw)
 }

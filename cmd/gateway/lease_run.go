@@ -58,7 +58,7 @@ func (r leaseRun) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
-	gateway, err := client.New(client.Config{URL: r.url, Client: r.client, Patience: callPatience})
+	gateway, err := r.sdk(r.client)
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
@@ -149,10 +149,8 @@ func (r leaseRun) environment(leases []*client.Lease) []string {
 		all = append(all, lock{h.Get("Lock-Key"), h.Get("Lock-Holder"), h.Get("Fencing-Token")})
 	}
 	locks, _ := json.Marshal(all) // strings always marshal
-	return []string{
-		envURL + "=" + r.url, envKey + "=" + all[0].Key, envHolder + "=" + all[0].Holder,
-		envToken + "=" + all[0].Token, envLocks + "=" + string(locks),
-	}
+	return append(r.reach.environment(), envKey+"="+all[0].Key, envHolder+"="+all[0].Holder,
+		envToken+"="+all[0].Token, envLocks+"="+string(locks))
 }
 
 // attend passes signals on until nothing of the group is left, which it brings

@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -16,6 +14,7 @@ import (
 	"github.com/fencegate/fencegate/internal/lockclient"
 	"github.com/fencegate/fencegate/internal/lockclient/etcdlock"
 	"github.com/fencegate/fencegate/internal/lockclient/pglock"
+	"github.com/fencegate/fencegate/internal/telemetry"
 )
 
 // lockService is the chosen backend. Only this file and redis.go name backends.
@@ -27,19 +26,20 @@ type lockService struct {
 
 // openLockService opens what leases.backend names. None of its servers need to be
 // there yet, but for an etcd to log in at.
-func openLockService(cfg *config.Config, pools *pools) (*lockService, error) {
+func openLockService(s *settings, pools *pools, traces *telemetry.Traces) (*lockService, error) {
+	cfg := s.now.Load()
 	switch cfg.Leases.Backend {
 	case config.BackendPostgres:
 		store := pglock.New(pools.single(pools.leases))
 		return &lockService{store: store, run: store.Run, close: func() {}}, nil
 	case config.BackendRedis:
-		return openRedis(cfg)
+		return openRedis(s, traces)
 	case config.BackendSentinel:
-		return openSentinel(cfg)
+		return openSentinel(s, traces)
 	case config.BackendCluster:
-		return openCluster(cfg)
+		return openCluster(s, traces)
 	case config.BackendRedlock:
-		return openRedlock(cfg)
+		return openRedlock(s, traces)
 	case config.BackendEtcd:
 		return openEtcd(cfg)
 	}
@@ -98,19 +98,15 @@ func addFiles(into *tls.Config, caFile, certFile, keyFile string) error {
 		return nil
 	}
 	if caFile != "" {
-		pem, err := os.ReadFile(caFile)
-		if err != nil {
-			return fmt.Errorf("reading the lock service's authorities: %w", err)
-		}
-		into.RootCAs = x509.NewCertPool()
-		if !into.RootCAs.AppendCertsFromPEM(pem) {
-			return fmt.Errorf("reading the lock service's authorities: %s holds no certificate in PEM", caFile)
+		var err error
+		if into.RootCAs, err = authorities(caFile); err != nil {
+			return fmt.Errorf("reading ca_file: %w", err)
 		}
 	}
 	if certFile != "" {
 		certificate, err := tls.LoadX509KeyPair(certFile, keyFile)
 		if err != nil {
-			return fmt.Errorf("reading the certificate for the lock service: %w", err)
+			return fmt.Errorf("reading cert_file and key_file: %w", err)
 		}
 		into.Certificates = []tls.Certificate{certificate}
 	}

@@ -13,14 +13,16 @@ import (
 )
 
 func newMigrate() *cobra.Command {
-	var path string
-	var forget bool
+	var path, role string
+	var forget, roles bool
 	cmd := &cobra.Command{
 		Use:   "migrate up|down|status",
+		Args:  cobra.NoArgs,
 		Short: "Move the gateway's own schema, fencegate, in the protected database",
 		Long: "Only the schema fencegate is touched, never the protected tables. The database is\n" +
 			"the configuration's, or " + config.MigrateURLEnv + " if that is set: migrating needs a direct\n" +
-			"connection and the right to create a schema.",
+			"connection and the right to create a schema. With --print-roles it prints the SQL that\n" +
+			"gives the gateway's role the rights it needs, and changes nothing.",
 	}
 	url := func(cmd *cobra.Command) (string, error) {
 		if direct := os.Getenv(config.MigrateURLEnv); direct != "" {
@@ -54,6 +56,22 @@ func newMigrate() *cobra.Command {
 			return withURL(cmd, url, func(string) error { return nil })
 		},
 	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if !roles {
+			return cmd.Help()
+		}
+		cfg, err := loadConfig(cmd, path)
+		if err != nil {
+			return err
+		}
+		direct, err := url(cmd)
+		if err != nil {
+			return err
+		}
+		return printRoles(cmd.Context(), cmd.OutOrStdout(), direct, cfg, role)
+	}
+	cmd.Flags().BoolVar(&roles, "print-roles", false, "print the SQL for a role that may do what the gateway needs, and no more")
+	cmd.Flags().StringVar(&role, "role", "fencegate_gateway", "`name` of that role")
 	cmd.PersistentFlags().StringVar(&path, "config", "", "configuration `file`")
 	cmd.AddCommand(up, down, status)
 	return cmd

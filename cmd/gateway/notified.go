@@ -16,9 +16,9 @@ import (
 //
 // It listens on a connection of its own, since a pool's come and go.
 type notified struct {
-	config *pgx.ConnConfig
-	tables *catalog.Catalog
-	log    *slog.Logger
+	settings *settings
+	tables   func() *catalog.Catalog // that are served now
+	log      *slog.Logger
 }
 
 // The pause before it dials again, from one attempt to the next.
@@ -53,9 +53,13 @@ func (n *notified) Run(ctx context.Context) error {
 
 // dial listens, and then looks once for what was notified while nobody did.
 func (n *notified) dial(ctx context.Context) (*pgx.Conn, error) {
-	bounded, cancel := context.WithTimeout(ctx, n.config.ConnectTimeout)
+	c, err := connections(n.settings.now.Load())
+	if err != nil {
+		return nil, err
+	}
+	bounded, cancel := context.WithTimeout(ctx, c.ConnConfig.ConnectTimeout)
 	defer cancel()
-	conn, err := pgx.ConnectConfig(bounded, n.config)
+	conn, err := pgx.ConnectConfig(bounded, c.ConnConfig)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +67,7 @@ func (n *notified) dial(ctx context.Context) (*pgx.Conn, error) {
 		hangUp(ctx, conn)
 		return nil, err
 	}
-	if err := n.tables.Refresh(ctx); err != nil {
+	if err := n.tables().Refresh(ctx); err != nil {
 		n.log.Error(notReread, "error", err)
 	}
 	n.log.Info("listening for NOTIFY fencegate")
@@ -79,7 +83,7 @@ func (n *notified) obey(ctx context.Context, conn *pgx.Conn) error {
 			return err
 		}
 		if said.Payload == "reload" {
-			reread(ctx, n.tables, n.log)
+			reread(ctx, n.tables(), n.log)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/fencegate/fencegate/internal/config"
 	"github.com/fencegate/fencegate/internal/fence"
 	"github.com/fencegate/fencegate/internal/pooled"
+	"github.com/fencegate/fencegate/internal/telemetry"
 	migrations "github.com/fencegate/fencegate/sql"
 )
 
@@ -48,7 +49,8 @@ const unprepared = pgx.QueryExecModeExec
 
 // openPools checks the schema on a connection of its own first: the pools'
 // connections need it.
-func openPools(ctx context.Context, cfg *config.Config) (_ *pools, err error) {
+func openPools(ctx context.Context, s *settings, traces *telemetry.Traces) (_ *pools, err error) {
+	cfg := s.now.Load()
 	if err := checkSchema(ctx, cfg); err != nil {
 		return nil, err
 	}
@@ -77,7 +79,8 @@ func openPools(ctx context.Context, cfg *config.Config) (_ *pools, err error) {
 			return nil, err
 		}
 		c.MaxConns = int32(one.size)
-		c.BeforeClose = p.beforeClose
+		c.BeforeConnect, c.BeforeClose = s.beforeConnect, p.beforeClose
+		tracedPool(c, traces)
 		if one.pool == &p.reads {
 			c.ConnConfig.DefaultQueryExecMode = unprepared // anybody can think up queries without end
 		}
@@ -111,6 +114,16 @@ func connections(cfg *config.Config) (*pgxpool.Config, error) {
 		"idle_in_transaction_session_timeout": milliseconds(cfg.Limits.RequestTimeout),
 	})
 	return c, nil
+}
+
+// beforeConnect takes over what may have changed since the pool was opened: the
+// password, and how long a transaction may be idle.
+func (s *settings) beforeConnect(_ context.Context, into *pgx.ConnConfig) error {
+	c, err := connections(s.now.Load())
+	if err == nil {
+		into.Password, into.RuntimeParams = c.ConnConfig.Password, c.ConnConfig.RuntimeParams
+	}
+	return err
 }
 
 // pooledSettings is what transactions set for themselves where connections don't

@@ -10,6 +10,7 @@ import (
 	"github.com/fencegate/fencegate/internal/config"
 	"github.com/fencegate/fencegate/internal/lockclient/redislock"
 	"github.com/fencegate/fencegate/internal/lockclient/redlock"
+	"github.com/fencegate/fencegate/internal/telemetry"
 )
 
 // redisRetries: every command here may be sent twice.
@@ -22,23 +23,32 @@ func redisConnections(cfg *config.Config) int {
 	return cfg.Limits.MaxInFlight * 3 / 2 // reads have slots of their own
 }
 
-func openRedis(cfg *config.Config) (*lockService, error) {
-	client, err := redisClient(cfg, cfg.Redis.URL)
+func openRedis(s *settings, traces *telemetry.Traces) (*lockService, error) {
+	cfg := s.now.Load()
+	client, err := redisClient(s, 0)
 	if err != nil {
 		return nil, err
 	}
+	tracedRedis(client, client.Options().Addr, traces)
 	return &lockService{store: redislock.New(client, cfg.Redis.KeyPrefix), close: func() { client.Close() }}, nil
 }
 
-// redisClient is a client of one server. It dials when it is first used.
-func redisClient(cfg *config.Config, address config.Secret) (*redis.Client, error) {
-	o, err := redis.ParseURL(address.Reveal())
+// redisAddresses are the servers under BackendRedis and BackendRedlock.
+func redisAddresses(cfg *config.Config) []config.Secret {
+	if cfg.Leases.Backend == config.BackendRedlock {
+		return cfg.Redis.Redlock.URLs
+	}
+	return []config.Secret{cfg.Redis.URL}
+}
+
+// redisClient is a client of the n-th server. It dials when it is first used.
+func redisClient(s *settings, n int) (*redis.Client, error) {
+	cfg := s.now.Load()
+	o, err := redis.ParseURL(redisAddresses(cfg)[n].Reveal())
 	if err != nil {
 		return nil, fmt.Errorf("reading the Redis address: %w", err)
 	}
-	if o.Password == "" {
-		o.Username, o.Password = cfg.Redis.Username, cfg.Redis.Password.Reveal()
-	}
+	o.CredentialsProvider = func() (username, password string) { return s.redisLogin(n) }
 	if err := addFiles(o.TLSConfig, cfg.Redis.CAFile, cfg.Redis.CertFile, cfg.Redis.KeyFile); err != nil {
 		return nil, err
 	}
@@ -54,7 +64,23 @@ func redisClient(cfg *config.Config, address config.Secret) (*redis.Client, erro
 	return client, nil
 }
 
-func openRedlock(cfg *config.Config) (*lockService, error) {
+// redisLogin is how to log in at the n-th server now.
+func (s *settings) redisLogin(n int) (username, password string) {
+	cfg := s.now.Load()
+	if o, err := redis.ParseURL(redisAddresses(cfg)[n].Reveal()); err == nil && o.Password != "" {
+		return o.Username, o.Password
+	}
+	return s.sharedLogin()
+}
+
+// sharedLogin is how to log in now at servers that no URL names.
+func (s *settings) sharedLogin() (username, password string) {
+	r := &s.now.Load().Redis
+	return r.Username, r.Password.Reveal()
+}
+
+func openRedlock(s *settings, traces *telemetry.Traces) (*lockService, error) {
+	cfg := s.now.Load()
 	nodes := redlock.Config{NodeTimeout: cfg.Redis.Timeout}
 	var clients []*redis.Client
 	closeAll := func() {
@@ -62,12 +88,13 @@ func openRedlock(cfg *config.Config) (*lockService, error) {
 			c.Close()
 		}
 	}
-	for _, url := range cfg.Redis.Redlock.URLs {
-		client, err := redisClient(cfg, url)
+	for n := range redisAddresses(cfg) {
+		client, err := redisClient(s, n)
 		if err != nil {
 			closeAll()
 			return nil, err
 		}
+		tracedRedis(client, client.Options().Addr, traces)
 		clients = append(clients, client)
 		nodes.Nodes = append(nodes.Nodes, redislock.New(client, cfg.Redis.KeyPrefix))
 	}
@@ -79,16 +106,19 @@ func openRedlock(cfg *config.Config) (*lockService, error) {
 	return &lockService{store: store, close: closeAll}, nil
 }
 
-func openSentinel(cfg *config.Config) (*lockService, error) {
-	client, err := sentinelClient(cfg)
+func openSentinel(s *settings, traces *telemetry.Traces) (*lockService, error) {
+	cfg := s.now.Load()
+	client, err := sentinelClient(s)
 	if err != nil {
 		return nil, err
 	}
+	tracedRedis(client, "", traces)
 	return &lockService{store: redislock.New(client, cfg.Redis.KeyPrefix), close: func() { client.Close() }}, nil
 }
 
 // sentinelClient is a client of whichever server is the master.
-func sentinelClient(cfg *config.Config) (*redis.Client, error) {
+func sentinelClient(s *settings) (*redis.Client, error) {
+	cfg := s.now.Load()
 	encrypted, err := withFiles(cfg.Redis.TLS, cfg.Redis.CAFile, cfg.Redis.CertFile, cfg.Redis.KeyFile)
 	if err != nil {
 		return nil, err
@@ -97,7 +127,7 @@ func sentinelClient(cfg *config.Config) (*redis.Client, error) {
 	client := redis.NewFailoverClient(&redis.FailoverOptions{
 		MasterName: sentinel.Master, SentinelAddrs: sentinel.Addresses,
 		SentinelUsername: sentinel.Username, SentinelPassword: sentinel.Password.Reveal(),
-		Username: cfg.Redis.Username, Password: cfg.Redis.Password.Reveal(), TLSConfig: encrypted,
+		CredentialsProvider: s.sharedLogin, TLSConfig: encrypted,
 		DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout, PoolTimeout: timeout,
 		PoolSize: redisConnections(cfg), PipelinePoolSize: redisConnections(cfg),
 		ContextTimeoutEnabled: true, MaxRetries: redisRetries, DisableIdentity: true,
@@ -106,23 +136,26 @@ func sentinelClient(cfg *config.Config) (*redis.Client, error) {
 	return client, nil
 }
 
-func openCluster(cfg *config.Config) (*lockService, error) {
-	client, err := clusterClient(cfg)
+func openCluster(s *settings, traces *telemetry.Traces) (*lockService, error) {
+	cfg := s.now.Load()
+	client, err := clusterClient(s)
 	if err != nil {
 		return nil, err
 	}
+	tracedRedis(client, "", traces)
 	return &lockService{store: redislock.NewCluster(client, cfg.Redis.KeyPrefix), close: func() { client.Close() }}, nil
 }
 
-func clusterClient(cfg *config.Config) (*redis.ClusterClient, error) {
+func clusterClient(s *settings) (*redis.ClusterClient, error) {
+	cfg := s.now.Load()
 	encrypted, err := withFiles(cfg.Redis.TLS, cfg.Redis.CAFile, cfg.Redis.CertFile, cfg.Redis.KeyFile)
 	if err != nil {
 		return nil, err
 	}
 	timeout := cfg.Redis.Timeout
 	client := redis.NewClusterClient(&redis.ClusterOptions{
-		Addrs:    cfg.Redis.Cluster.Addresses,
-		Username: cfg.Redis.Username, Password: cfg.Redis.Password.Reveal(), TLSConfig: encrypted,
+		Addrs:               cfg.Redis.Cluster.Addresses,
+		CredentialsProvider: s.sharedLogin, TLSConfig: encrypted,
 		DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout, PoolTimeout: timeout,
 		PoolSize: redisConnections(cfg), PipelinePoolSize: redisConnections(cfg),
 		ContextTimeoutEnabled: true, DisableIdentity: true,

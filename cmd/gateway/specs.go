@@ -16,7 +16,7 @@ func tableSpecs(tables []config.Table) []catalog.Spec {
 	specs := make([]catalog.Spec, len(tables))
 	for i, t := range tables {
 		specs[i] = catalog.Spec{Schema: t.Schema, Name: t.Name, Lock: t.Lock, FenceColumn: t.FenceColumn,
-			RecordPayload: t.RecordPayload, Redact: t.Redact, Observe: t.Mode == config.ModeObserve}
+			RecordPayload: t.RecordPayload, Redact: t.Redact, Observe: t.Mode == config.ModeObserve, Place: t.Place}
 		for _, op := range t.Operations {
 			specs[i].Operations = append(specs[i].Operations, catalog.Operation(op))
 		}

@@ -24,11 +24,14 @@ const probeTimeout = time.Second
 // cacheFor keeps a flood of readiness checks off the database.
 const cacheFor = time.Second
 
-// Handler serves /livez (this process answers), /readyz (it can work), /metrics
-// and /debug/pprof.
+// Handler serves /livez (this process answers), /readyz (it can work), /metrics,
+// /debug/pprof and the dashboard.
 type Handler struct {
 	// Metrics answers /metrics; to be set before serving. Nil: there is none.
 	Metrics http.Handler
+	// Dashboard answers below /ui/, which it does not see, and to whoever asks for
+	// /; to be set before serving. Nil: there is none.
+	Dashboard http.Handler
 
 	probes   []Probe
 	mu       sync.Mutex
@@ -47,8 +50,17 @@ func (h *Handler) Drain() {
 	h.draining = true
 }
 
+// Draining reports whether Drain was called.
+func (h *Handler) Draining() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.draining
+}
+
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", "no-store")
 	if profile, ok := strings.CutPrefix(r.URL.Path, "/debug/pprof/"); ok {
 		serveProfile(w, r, profile)
 		return
@@ -57,12 +69,15 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.Metrics.ServeHTTP(w, r)
 		return
 	}
+	if h.Dashboard != nil && h.serveDashboard(w, r) {
+		return
+	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	switch r.URL.Path {
 	case "/livez":
 		fmt.Fprintln(w, "ok")
 	case "/readyz":
-		if err := h.ready(); err != nil {
+		if err := h.Ready(); err != nil {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			fmt.Fprintln(w, err)
 			return
@@ -70,8 +85,24 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintln(w, "ok")
 	default:
 		w.WriteHeader(http.StatusNotFound)
-		fmt.Fprintln(w, "there are /livez, /readyz, /metrics and /debug/pprof/ here")
+		fmt.Fprintln(w, "there are /ui/, /livez, /readyz, /metrics and /debug/pprof/ here")
 	}
+}
+
+// serveDashboard reports whether the request was the dashboard's. It redirects to
+// where it is relative to the address as it was asked for, which may have more in
+// front of it.
+func (h *Handler) serveDashboard(w http.ResponseWriter, r *http.Request) bool {
+	switch {
+	case strings.HasPrefix(r.URL.Path, "/ui/"):
+		http.StripPrefix("/ui", h.Dashboard).ServeHTTP(w, r)
+	case r.URL.Path == "/", r.URL.Path == "/ui":
+		w.Header().Set("Location", "ui/")
+		w.WriteHeader(http.StatusSeeOther)
+	default:
+		return false
+	}
+	return true
 }
 
 func serveProfile(w http.ResponseWriter, r *http.Request, name string) {
@@ -85,7 +116,9 @@ func serveProfile(w http.ResponseWriter, r *http.Request, name string) {
 	}
 }
 
-func (h *Handler) ready() error {
+// Ready returns what keeps the gateway from working, as /readyz says it; nil is
+// nothing.
+func (h *Handler) Ready() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.draining {

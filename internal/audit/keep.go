@@ -19,7 +19,7 @@ func (w *Writer) Keep() error {
 	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
 	var dropped int
-	if err := w.db.QueryRow(ctx, `SELECT fencegate.keep_refusals($1)`, w.keep).Scan(&dropped); err != nil {
+	if err := w.db.QueryRow(ctx, `SELECT fencegate.keep_refusals($1)`, time.Duration(w.keep.Load())).Scan(&dropped); err != nil {
 		return fmt.Errorf("keeping the partitions of the refusals: %w", err)
 	}
 	return nil

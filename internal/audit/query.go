@@ -51,11 +51,28 @@ const columns = `id, (extract(epoch FROM occurred_at) * 1000000)::bigint, code, 
 
 // List returns up to limit records, newest first unless f says otherwise.
 func (r *Reader) List(ctx context.Context, f Filter, limit int) ([]Record, error) {
-	query := `SELECT ` + columns + ` FROM fencegate.refusals WHERE true`
-	var args []any
-	narrow := func(condition string, value any) {
+	where, args := f.where()
+	direction := "DESC"
+	if f.After != (Place{}) {
+		direction = "ASC"
+	}
+	args = append(args, limit)
+	query := `SELECT ` + columns + ` FROM fencegate.refusals` + where +
+		fmt.Sprintf("\n ORDER BY occurred_at %[1]s, id %[1]s\n LIMIT $%[2]d", direction, len(args))
+	rows, _ := r.db.Query(ctx, query, args...)
+	records, err := pgx.CollectRows(rows, scan)
+	if err != nil {
+		return nil, fmt.Errorf("listing refusals: %w", err)
+	}
+	return records, nil
+}
+
+// where returns the condition that f makes, and its arguments.
+func (f Filter) where() (condition string, args []any) {
+	condition = ` WHERE true`
+	narrow := func(one string, value any) {
 		args = append(args, value)
-		query += fmt.Sprintf("\n   AND "+condition, len(args))
+		condition += fmt.Sprintf("\n   AND "+one, len(args))
 	}
 	if f.Disposition != "" {
 		narrow("disposition = $%d", string(f.Disposition))
@@ -81,19 +98,10 @@ func (r *Reader) List(ctx context.Context, f Filter, limit int) ([]Record, error
 	if f.Before != (Place{}) {
 		narrow("(occurred_at, id) < ($%d, "+strconv.FormatInt(f.Before.ID, 10)+")", f.Before.OccurredAt)
 	}
-	direction := "DESC"
 	if f.After != (Place{}) {
 		narrow("(occurred_at, id) > ($%d, "+strconv.FormatInt(f.After.ID, 10)+")", f.After.OccurredAt)
-		direction = "ASC"
 	}
-	args = append(args, limit)
-	query += fmt.Sprintf("\n ORDER BY occurred_at %[1]s, id %[1]s\n LIMIT $%[2]d", direction, len(args))
-	rows, _ := r.db.Query(ctx, query, args...)
-	records, err := pgx.CollectRows(rows, scan)
-	if err != nil {
-		return nil, fmt.Errorf("listing refusals: %w", err)
-	}
-	return records, nil
+	return condition, args
 }
 
 // ErrNotFound says that there is no such record.

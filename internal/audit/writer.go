@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -29,7 +30,7 @@ var ErrNotRunning = errors.New("the audit writer is not running")
 type Writer struct {
 	db       pooled.Querier
 	instance string
-	keep     time.Duration
+	keep     atomic.Int64 // a time.Duration
 	queue    chan pending
 	stopped  chan struct{}
 }
@@ -47,14 +48,18 @@ type answer struct {
 // NewWriter returns a writer that records as instance and keeps records at least
 // for keep, a day or more. Run must be running for Record to work.
 func NewWriter(db pooled.Querier, instance string, keep time.Duration) *Writer {
-	return &Writer{
+	w := &Writer{
 		db:       db,
 		instance: instance,
-		keep:     keep,
 		queue:    make(chan pending, maxGroup),
 		stopped:  make(chan struct{}),
 	}
+	w.KeepFor(keep)
+	return w
 }
+
+// KeepFor changes how long records are kept at least, from the next round on.
+func (w *Writer) KeepFor(keep time.Duration) { w.keep.Store(int64(keep)) }
 
 // Record returns the record's id once it is committed. A cancelled ctx only
 // ends the waiting: the record may still be written.

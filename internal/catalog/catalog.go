@@ -11,6 +11,7 @@ package catalog
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/fencegate/fencegate/internal/lease"
 )
@@ -54,6 +55,16 @@ type Spec struct {
 	// Observe lets what the fence would refuse through, and records it. Zero value:
 	// the fence is enforced.
 	Observe bool
+	Place   string // where it is configured, "" if that is not known
+}
+
+// blame wraps err with what it is about and where that is configured.
+func (s Spec) blame(err error) error {
+	what := fmt.Sprintf("table %q.%q", s.Schema, s.Name)
+	if s.Place != "" {
+		what = s.Place + ": " + what
+	}
+	return fmt.Errorf("%s: %w", what, err)
 }
 
 // Table is one protected table as it was when the snapshot was taken.
@@ -63,6 +74,7 @@ type Table struct {
 	// PrimaryKey names its columns in the key's order; nil if there is none.
 	PrimaryKey []string
 	byName     map[string]int
+	narrowing  *Narrowing // nil: everything that is configured
 }
 
 // Column is one column of a table.
@@ -110,6 +122,7 @@ func (t *Table) LockTemplate() lease.Template { return t.Lock }
 
 // Snapshot is all configured tables and routines.
 type Snapshot struct {
+	first    string // of requests that name no schema
 	schemas  []string
 	tables   map[[2]string]*Table
 	fenced   []*Table
@@ -130,7 +143,7 @@ func (s *Snapshot) Table(schema, name string) (*Table, error) {
 
 func (s *Snapshot) schemaOf(schema string) string {
 	if schema == "" {
-		return s.schemas[0]
+		return s.first
 	}
 	return schema
 }
@@ -145,10 +158,5 @@ func (s *Snapshot) Observed() []string { return s.observed }
 
 // HasSchema reports whether schema is one of the configured ones.
 func (s *Snapshot) HasSchema(schema string) bool {
-	for _, known := range s.schemas {
-		if known == schema {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(s.schemas, schema)
 }

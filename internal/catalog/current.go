@@ -17,11 +17,14 @@ type Catalog struct {
 	current atomic.Pointer[Snapshot]
 	changed func()
 
-	looks, changes, failures atomic.Int64
+	counts *counts
 
 	mu           sync.Mutex
 	began, ended time.Time // of the last look; guarded by mu
 }
+
+// counts is what Looks returns.
+type counts struct{ looks, changes, failures atomic.Int64 }
 
 // lookPause lies between two looks that requests asked for, so that many with
 // wrong column names don't keep the database busy with its own catalog.
@@ -36,9 +39,21 @@ func Open(ctx context.Context, db Querier, specs Specs) (*Catalog, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Catalog{db: db, specs: specs, changed: func() {}}
+	c := &Catalog{db: db, specs: specs, changed: func() {}, counts: &counts{}}
 	c.current.Store(snapshot)
 	return c, nil
+}
+
+// Reopen loads what specs configure and keeps it in a catalog that is to take over
+// from c: it counts on from where c is and tells of changes whom c tells. c stays
+// as it is.
+func (c *Catalog) Reopen(ctx context.Context, specs Specs) (*Catalog, error) {
+	next, err := Open(ctx, c.db, specs)
+	if err != nil {
+		return nil, err
+	}
+	next.changed, next.counts = c.changed, c.counts
+	return next, nil
 }
 
 // OnChange makes act be called after each change that was seen, before anybody
@@ -57,7 +72,7 @@ type Looks struct {
 
 // Looks returns the counts so far.
 func (c *Catalog) Looks() Looks {
-	return Looks{Done: c.looks.Load(), Changed: c.changes.Load(), Failed: c.failures.Load()}
+	return Looks{Done: c.counts.looks.Load(), Changed: c.counts.changes.Load(), Failed: c.counts.failures.Load()}
 }
 
 // Refresh loads everything anew. What can't be loaded stays as it was known, and
@@ -86,15 +101,15 @@ func (c *Catalog) look(ctx context.Context) error {
 	defer cancel()
 	c.began = time.Now()
 	defer func() { c.ended = time.Now() }()
-	c.looks.Add(1)
+	c.counts.looks.Add(1)
 	snapshot, err := Load(ctx, c.db, c.specs)
 	if err != nil {
-		c.failures.Add(1)
+		c.counts.failures.Add(1)
 	}
 	known := c.Snapshot()
 	snapshot.keep(known)
 	if !reflect.DeepEqual(snapshot, known) {
-		c.changes.Add(1)
+		c.counts.changes.Add(1)
 		c.changed()
 		c.current.Store(snapshot)
 	}

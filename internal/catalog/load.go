@@ -22,11 +22,14 @@ func Load(ctx context.Context, querier Querier, specs Specs) (*Snapshot, error) 
 	db := reader{Querier: querier, rowTypes: map[uint32]*RowType{}}
 	snapshot := &Snapshot{schemas: specs.Schemas, observed: specs.observed(),
 		tables: make(map[[2]string]*Table, len(specs.Tables)), byName: make(map[[2]string]*Routine, len(specs.Routines))}
+	if len(specs.Schemas) > 0 {
+		snapshot.first = specs.Schemas[0]
+	}
 	var faults []error
 	for _, spec := range specs.Tables {
 		table, err := loadTable(ctx, db, spec)
 		if err != nil {
-			faults = append(faults, fmt.Errorf("table %q.%q: %w", spec.Schema, spec.Name, err))
+			faults = append(faults, spec.blame(err))
 			continue
 		}
 		snapshot.tables[[2]string{spec.Schema, spec.Name}] = table

@@ -9,9 +9,11 @@ package config
 
 import "time"
 
-// AuthNone is the only value of Config.Auth: callers aren't authenticated, so
-// the gateway listens on loopback and nowhere else.
-const AuthNone = "none"
+// The values of Config.Auth.
+const (
+	AuthRequired = "required" // whoever is no principal is turned away
+	AuthNone     = "none"     // callers aren't authenticated, so the gateway listens on loopback and nowhere else
+)
 
 // AdminOff is the value of Config.Admin that opens no admin listener.
 const AdminOff = "off"
@@ -26,9 +28,19 @@ type Config struct {
 	// Admin is the host:port that serves operators, or AdminOff. Default
 	// "127.0.0.1:9090".
 	Admin string `yaml:"admin_listen"`
+	// TLS encrypts Listen. The zero value doesn't.
+	TLS TLS `yaml:"tls,omitempty"`
+	// AdminTLS encrypts Admin. The zero value doesn't.
+	AdminTLS TLS `yaml:"admin_tls,omitempty"`
+	// TrustedProxies are the addresses, or networks such as 10.0.0.0/8, of what stands
+	// in front of the gateway and tells in X-Forwarded-For whom it heard from. Default
+	// none: the header counts for nothing.
+	TrustedProxies []string `yaml:"trusted_proxies,omitempty,flow"`
 	// Auth says how callers are authenticated. No default, so that nobody runs
-	// an open gateway unknowingly. Only AuthNone.
+	// an open gateway unknowingly.
 	Auth string `yaml:"auth"`
+	// Identity says which credentials are taken, under AuthRequired.
+	Identity Identity `yaml:"identity,omitempty"`
 	// Database is the PostgreSQL server that holds the tables.
 	Database Database `yaml:"database"`
 	// Redis is the lock service of every backend that is Redis.
@@ -43,6 +55,8 @@ type Config struct {
 	Audit Audit `yaml:"audit"`
 	// Log says what is logged and how.
 	Log Log `yaml:"log"`
+	// Traces says where traces of requests are sent. Default nowhere.
+	Traces Traces `yaml:"traces,omitempty"`
 	// Schemas are the schemas a request may name; the first is the one used
 	// when it names none. Default: the schemas of Tables, then of Functions,
 	// each once, in order. 1 or more names of 1 to 63 bytes.
@@ -54,6 +68,10 @@ type Config struct {
 	// Functions are the functions of the database that may be called. Default
 	// none.
 	Functions []Function `yaml:"functions,omitempty"`
+	// Roles are what principals may do, under AuthRequired. Default none.
+	Roles []Role `yaml:"roles,omitempty"`
+	// Principals are those who are known by name, under AuthRequired. Default none.
+	Principals []Principal `yaml:"principals,omitempty"`
 }
 
 // Database is the PostgreSQL server that holds the tables.
@@ -166,14 +184,20 @@ type Limits struct {
 	// MaxInFlight is the most requests served at a time. Default 512; 1 to
 	// 1000000.
 	MaxInFlight int `yaml:"max_in_flight"`
+	// MaxInFlightPerPrincipal is the most of them that one principal has, under
+	// AuthRequired. Default 0: half of MaxInFlight; 0 to 1000000.
+	MaxInFlightPerPrincipal int `yaml:"max_in_flight_per_principal"`
 	// MaxConnections is the most open client connections. Default 4096; 1 to
 	// 1000000.
 	MaxConnections int `yaml:"max_connections"`
 	// RequestTimeout ends a request that takes longer. Default 15s; 1ms to 24h,
 	// more than Database.StatementTimeout.
 	RequestTimeout time.Duration `yaml:"request_timeout"`
-	// ShutdownGrace is how long requests in flight may finish after a signal to
-	// stop. Default 20s; 1ms to 24h.
+	// DrainDelay is how long requests are still accepted after a signal to stop,
+	// while /readyz says that there should be none. Default 0s; 0s to 1h.
+	DrainDelay time.Duration `yaml:"drain_delay"`
+	// ShutdownGrace is how long requests in flight may finish once no more are
+	// accepted. Default 20s; 1ms to 24h.
 	ShutdownGrace time.Duration `yaml:"shutdown_grace"`
 	// KeepIdempotencyKeys is how long the answer to a request with an
 	// Idempotency-Key is kept. Default 24h; 1ms to 24h.
@@ -210,8 +234,9 @@ func defaults() *Config {
 			Pooler:           PoolerNone,
 			ReloadOnNotify:   true,
 		},
-		Redis: Redis{KeyPrefix: "fencegate:lease:", Timeout: time.Second},
-		Etcd:  Etcd{KeyPrefix: "fencegate/lease/", Timeout: time.Second},
+		Identity: Identity{JWT: JWT{Leeway: 30 * time.Second}},
+		Redis:    Redis{KeyPrefix: "fencegate:lease:", Timeout: time.Second},
+		Etcd:     Etcd{KeyPrefix: "fencegate/lease/", Timeout: time.Second},
 		Leases: Leases{
 			Backend:     BackendRedis,
 			DefaultTTL:  10 * time.Second,
@@ -235,5 +260,7 @@ func defaults() *Config {
 		},
 		Audit: Audit{KeepRefusals: 90 * 24 * time.Hour},
 		Log:   Log{Level: "info", Format: "json"},
+
+		Traces: Traces{SampleRatio: 1, Timeout: 10 * time.Second},
 	}
 }

@@ -91,6 +91,13 @@ func (d *decoder) value(n ast.Node, path string, into any) bool {
 		return true
 	case *lockForm:
 		return d.lock(n, path, p)
+	case *Name:
+		d.callable(n, path, p)
+		return true
+	case *LockPattern:
+		return d.pattern(n, path, p)
+	case *Claims:
+		return d.claims(n, path, p)
 	case *sqlForm:
 		return d.sql(n, path, p)
 	case *[]Param:
@@ -108,6 +115,8 @@ func (d *decoder) value(n ast.Node, path string, into any) bool {
 		return d.sequence(n, path, v)
 	case reflect.Int:
 		return d.integer(n, path, v)
+	case reflect.Float64:
+		return d.number(n, path, v)
 	case reflect.Bool:
 		return d.boolean(n, path, v)
 	default:

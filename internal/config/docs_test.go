@@ -43,6 +43,8 @@ func scalars(section string, v reflect.Value) []scalar {
 			all = append(all, scalar{section, key, ""})
 		case reflect.Int:
 			all = append(all, scalar{section, key, strconv.FormatInt(field.Int(), 10)})
+		case reflect.Float64:
+			all = append(all, scalar{section, key, strconv.FormatFloat(field.Float(), 'g', -1, 64)})
 		case reflect.Bool:
 			all = append(all, scalar{section, key, strconv.FormatBool(field.Bool())})
 		default:
@@ -58,6 +60,7 @@ func TestTheDocumentationHasEveryKeyWithItsDefault(t *testing.T) {
 	all := scalars("", reflect.ValueOf(*defaults()))
 	for section, form := range map[string]reflect.Type{
 		"tables": reflect.TypeFor[tableForm](), "statements": reflect.TypeFor[statementForm](), "functions": reflect.TypeFor[functionForm](),
+		"roles": reflect.TypeFor[Role](), "principals": reflect.TypeFor[Principal](),
 	} {
 		for _, key := range keysOf(form) {
 			all = append(all, scalar{section, key, ""})

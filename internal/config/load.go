@@ -30,7 +30,12 @@ func Load(path string, environ []string, flags *pflag.FlagSet) (*Config, error) 
 
 // Parse is Load for a file that is at hand already; source names it in mistakes.
 func Parse(source string, data []byte, environ []string, flags *pflag.FlagSet) (*Config, error) {
-	r := newReport(source)
+	return parse(newReport(source), data, environ, flags, nil)
+}
+
+// parse reads what a gateway that started with started, nil for a new one, is to
+// run with.
+func parse(r *report, data []byte, environ []string, flags *pflag.FlagSet, started *Config) (*Config, error) {
 	c := defaults()
 	if !decode(data, c, r) {
 		return nil, r.err()
@@ -41,7 +46,11 @@ func Parse(source string, data []byte, environ []string, flags *pflag.FlagSet) (
 	c.fillSchemas(r)
 	c.fillReload(r)
 	c.fillNamespaces(r)
+	c.fillTLS()
 	c.validate(r)
+	if started != nil && len(r.list) == 0 {
+		c.checkFixed(started, r)
+	}
 	if err := r.err(); err != nil {
 		return nil, err
 	}
@@ -55,6 +64,7 @@ func (c *Config) readURLs(r *report) {
 	readSecret("redis.password", &c.Redis.Password, c.Redis.PasswordFile, r)
 	readSecret("redis.sentinel.password", &c.Redis.Sentinel.Password, c.Redis.Sentinel.PasswordFile, r)
 	readSecret("etcd.password", &c.Etcd.Password, c.Etcd.PasswordFile, r)
+	readSecret("traces.headers", &c.Traces.Headers, c.Traces.HeadersFile, r)
 	c.readRedlock(r)
 }
 

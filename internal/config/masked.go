@@ -12,7 +12,8 @@ import (
 
 // Masked returns the effective configuration as YAML, defaults included, with
 // passwords masked. A URL read from a file shows as a comment above the name of
-// its file. Lock services that are not the chosen one don't show.
+// its file. Lock services that are not the chosen one don't show, nor do traces that
+// nobody asked for.
 func (c *Config) Masked() string {
 	shown := *c
 	comments := yaml.CommentMap{}
@@ -25,11 +26,17 @@ func (c *Config) Masked() string {
 	note("database", &shown.Database.URL, c.Database.URLFile)
 	note("redis", &shown.Redis.URL, c.Redis.URLFile)
 	shown.hideFromFiles()
+	if !c.Identity.JWT.Taken() {
+		shown.Identity.JWT = JWT{}
+	}
 	if !c.Leases.Backend.OnRedis() {
 		shown.Redis = Redis{}
 	}
 	if c.Leases.Backend != BackendEtcd {
 		shown.Etcd = Etcd{}
+	}
+	if c.Traces.Endpoint == "" {
+		shown.Traces = Traces{}
 	}
 	out, err := yaml.MarshalWithOptions(shown,
 		yaml.WithComment(comments),
@@ -52,6 +59,7 @@ func (c *Config) hideFromFiles() {
 		{&c.Redis.Password, c.Redis.PasswordFile},
 		{&c.Redis.Sentinel.Password, c.Redis.Sentinel.PasswordFile},
 		{&c.Etcd.Password, c.Etcd.PasswordFile},
+		{&c.Traces.Headers, c.Traces.HeadersFile},
 	} {
 		if one.file != "" {
 			*one.password = ""

@@ -47,6 +47,9 @@ func routinesOf(c *Config) []any {
 	for i := range c.Statements {
 		c.Statements[i].Place, c.Statements[i].Line = "", 0
 	}
+	for i := range c.Tables {
+		c.Tables[i].Place = ""
+	}
 	for i := range c.Functions {
 		c.Functions[i].Place = ""
 	}

@@ -11,6 +11,7 @@ const (
 	longestKept = 10 * 365 * 24 * time.Hour
 	// shortestTTL leaves a worker time for a round trip before its lease ends.
 	shortestTTL = 100 * time.Millisecond
+	mostAtOnce  = 1_000_000
 	// longestPrefix bounds what each key of the lock service costs.
 	longestPrefix = 128
 )
@@ -29,6 +30,7 @@ func (c *Config) checkRanges(r *report) {
 		{"database.connect_timeout", c.Database.ConnectTimeout},
 		{"redis.timeout", c.Redis.Timeout},
 		{"etcd.timeout", c.Etcd.Timeout},
+		{"traces.timeout", c.Traces.Timeout},
 		{"limits.request_timeout", c.Limits.RequestTimeout},
 		{"limits.shutdown_grace", c.Limits.ShutdownGrace},
 		{"limits.keep_idempotency_keys", c.Limits.KeepIdempotencyKeys},
@@ -37,6 +39,7 @@ func (c *Config) checkRanges(r *report) {
 	}
 	checkTerms("leases", c.Leases.MinTTL, c.Leases.DefaultTTL, c.Leases.MaxTTL, c.Leases.MaxLifetime, r)
 	c.checkNamespaces(r)
+	span{"limits.drain_delay", c.Limits.DrainDelay}.within(r, 0, time.Hour)
 	span{"audit.keep_refusals", c.Audit.KeepRefusals}.within(r, longest, longestKept)
 	for path, prefix := range map[string]string{"redis.key_prefix": c.Redis.KeyPrefix, "etcd.key_prefix": c.Etcd.KeyPrefix} {
 		if len(prefix) > longestPrefix {
@@ -60,15 +63,14 @@ func (c *Config) checkCounts(r *report) {
 	}{
 		{"database.pool_size", c.Database.PoolSize, 1000},
 		{"database.read_pool_size", c.Database.ReadPoolSize, 1000},
-		{"limits.max_rows", c.Limits.MaxRows, 1_000_000},
+		{"limits.max_rows", c.Limits.MaxRows, mostAtOnce},
 		{"limits.max_filters", c.Limits.MaxFilters, 10_000},
-		{"limits.max_in_flight", c.Limits.MaxInFlight, 1_000_000},
-		{"limits.max_connections", c.Limits.MaxConnections, 1_000_000},
+		{"limits.max_in_flight", c.Limits.MaxInFlight, mostAtOnce},
+		{"limits.max_connections", c.Limits.MaxConnections, mostAtOnce},
 	} {
-		if count.value < 1 || count.value > count.most {
-			r.reject(count.path, "is %d; must be 1 to %d", count.value, count.most)
-		}
+		checkCount(count.path, count.value, 1, count.most, r)
 	}
+	checkCount("limits.max_in_flight_per_principal", c.Limits.MaxInFlightPerPrincipal, 0, mostAtOnce, r)
 	for path, b := range map[string]ByteSize{
 		"limits.max_body_bytes":   c.Limits.MaxBodyBytes,
 		"limits.max_answer_bytes": c.Limits.MaxAnswerBytes,
@@ -76,6 +78,12 @@ func (c *Config) checkCounts(r *report) {
 		if b < Byte || b > GiB {
 			r.reject(path, "is %d bytes; must be 1B to 1GiB", b)
 		}
+	}
+}
+
+func checkCount(path string, value, least, most int, r *report) {
+	if value < least || value > most {
+		r.reject(path, "is %d; must be %d to %d", value, least, most)
 	}
 }
 

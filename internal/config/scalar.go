@@ -91,6 +91,19 @@ func (d *decoder) integer(n ast.Node, path string, v reflect.Value) bool {
 	return true
 }
 
+func (d *decoder) number(n ast.Node, path string, v reflect.Value) bool {
+	if i, whole := integerOf(n); whole {
+		v.SetFloat(float64(i))
+		return true
+	}
+	f, ok := n.(*ast.FloatNode)
+	if !ok {
+		return d.fail(path, "must be a number")
+	}
+	v.SetFloat(f.Value)
+	return true
+}
+
 func (d *decoder) boolean(n ast.Node, path string, v reflect.Value) bool {
 	b, ok := n.(*ast.BoolNode)
 	if !ok {

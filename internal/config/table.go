@@ -53,6 +53,8 @@ type Table struct {
 	// Redact are columns whose values are not kept with it. Default none; each
 	// once, and only with RecordPayload.
 	Redact []string
+	// Place is where it is written, as in "gateway.yaml:27".
+	Place string
 }
 
 // lockForm is a lock template as the file writes it.
@@ -94,6 +96,7 @@ func (d *decoder) table(n ast.Node, path string, t *Table) {
 	t.Schema, t.Name = form.Name.Schema, form.Name.Name
 	t.Lock, t.Operations, t.FenceColumn = form.Lock.Template, form.Operations, form.Fence
 	t.Mode, t.RecordPayload, t.Redact = form.Mode, form.Record, form.Redact
+	t.Place = d.lineOf(path)
 	if _, written := d.places[path+".operations"]; !written {
 		t.Operations = operations()
 	}

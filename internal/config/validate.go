@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -10,26 +11,19 @@ import (
 
 // validate reports everything wrong with a decoded configuration.
 func (c *Config) validate(r *report) {
-	c.checkAuth(r)
 	c.checkAddresses(r)
+	c.checkProxies(r)
+	c.checkTLS(r)
 	c.checkURLs(r)
 	c.checkLockService(r)
+	c.checkTraces(r)
 	c.checkRanges(r)
 	c.checkOrder(r)
 	c.checkChoices(r)
 	c.checkTables(r)
 	c.checkRoutines(r)
 	c.checkSchemas(r)
-}
-
-func (c *Config) checkAuth(r *report) {
-	switch c.Auth {
-	case AuthNone:
-	case "":
-		r.reject("auth", "is missing; the only value is %q, and it must be written out", AuthNone)
-	default:
-		r.reject("auth", "is %q; the only value allowed is %q", c.Auth, AuthNone)
-	}
+	c.checkAuth(r)
 }
 
 func (c *Config) checkAddresses(r *report) {
@@ -48,6 +42,31 @@ func (c *Config) checkAddresses(r *report) {
 	if c.Admin == c.Listen && !strings.HasSuffix(c.Listen, ":0") {
 		r.rejectOrder([]string{"admin_listen", "listen"}, "listen and admin_listen are the same address")
 	}
+}
+
+func (c *Config) checkProxies(r *report) {
+	for i, text := range c.TrustedProxies {
+		if _, ok := proxyOf(text); !ok {
+			r.reject(fmt.Sprintf("trusted_proxies[%d]", i), "is %q; must be an IP address or a network such as 10.0.0.0/8", text)
+		}
+	}
+}
+
+// Proxies returns TrustedProxies as networks.
+func (c *Config) Proxies() []netip.Prefix {
+	all := make([]netip.Prefix, len(c.TrustedProxies))
+	for i, text := range c.TrustedProxies {
+		all[i], _ = proxyOf(text) // the configuration was checked
+	}
+	return all
+}
+
+func proxyOf(text string) (netip.Prefix, bool) {
+	if address, err := netip.ParseAddr(text); err == nil {
+		return netip.PrefixFrom(address.Unmap(), address.Unmap().BitLen()), true
+	}
+	network, err := netip.ParsePrefix(text)
+	return network, err == nil && !network.Addr().Is4In6()
 }
 
 // addressFault says what keeps s from being an address to listen on.

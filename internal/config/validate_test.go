@@ -8,11 +8,12 @@ const head = "auth: none\ndatabase: {url: \"postgres://app@db/legacy\"}\nredis: 
 func TestAMistakeOfMeaningIsReportedWhereItStands(t *testing.T) {
 	t.Parallel()
 	runMistakes(t, []mistakeCase{
-		{"no auth", minimal[len("auth: none\n"):], []string{`gateway.yaml: auth: is missing; the only value is "none"`}},
+		{"no auth", minimal[len("auth: none\n"):], []string{`gateway.yaml: auth: is missing; write required, or none`}},
 		{"another auth", "auth: token\n" + minimal[len("auth: none\n"):],
-			[]string{`gateway.yaml:1:7: auth: is "token"; the only value allowed is "none"`}},
+			[]string{`gateway.yaml:1:7: auth: is "token"; allowed are required, none`}},
 		{"an open address without auth", minimal + "listen: 0.0.0.0:8080\n",
 			[]string{"gateway.yaml:5:9: listen: is \"0.0.0.0:8080\"; with auth none the host must be a loopback"}},
+		{"a proxy that is no address", minimal + "trusted_proxies: [10.0.0.0/8, balancer]\n", []string{`gateway.yaml:5:31: trusted_proxies[1]: is "balancer"; must be an IP address`}},
 		{"every address without auth", minimal + "listen: :8080\n", []string{"gateway.yaml:5:9: listen: "}},
 		{"a host name without auth", minimal + "listen: localhost.example:1\n", []string{"gateway.yaml:5:9: listen: "}},
 		{"an address without a port", minimal + "listen: 127.0.0.1\n", []string{"gateway.yaml:5:9: listen: is \"127.0.0.1\"; must be host:port"}},

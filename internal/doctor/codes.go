@@ -89,6 +89,9 @@ func Rules() []Rule {
 
 		{"auth_none", Note, configGroup, "Whoever reaches the gateway may take any lock, and write under it."},
 		{"admin_exposed", Warning, configGroup, "Profiles, which show what is in memory, are open to whoever reaches that address."},
+		{"listener_plaintext", Warning, configGroup, "Who reads along sees holders, which prove possession, and can write in their place."},
+		{"certificate_unusable", Danger, configGroup, "The gateway does not start; one that runs goes on with the certificate that it has."},
+		{"certificate_ends", Warning, configGroup, "Once it has ended nobody connects any more: workers lose their leases, and probes fail."},
 		{"fence_only", Note, configGroup, "While the lock service is down, writes go on under a lease that may be over. The mark still keeps late writers out."},
 		{"lease_check_lenient", Note, configGroup, "A holder goes on writing after its lease, until somebody else is granted the lock. The mark still keeps late writers out."},
 		{"max_lifetime_long", Note, configGroup, "A worker that hangs and still renews keeps everybody else out for as long."},

@@ -21,6 +21,8 @@ func elsewhere() map[string]string {
 		"guard_not_always":            "TestGuardsAreSeen",
 		"guard_differs":               "TestGuardsAreSeen",
 		"pooler_untold":               "TestAPoolerThatNobodyToldOfIsFound",
+		"certificate_unusable":        "TestDoctorLooksAtCertificates",
+		"certificate_ends":            "TestDoctorLooksAtCertificates",
 		"redis_failover_loses_leases": "",
 		"pooler_in_between":           "",
 		"database_is_standby":         "",

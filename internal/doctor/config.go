@@ -24,7 +24,7 @@ func (v *visit) examineConfig() {
 		v.find("auth_none", "auth", "auth is none, and the gateway listens on "+c.Listen,
 			"Put what authenticates in front of it, and let nobody else reach the address.")
 	}
-	if c.Admin != config.AdminOff && !isLoopback(hostOf(c.Admin)) {
+	if c.Admin != config.AdminOff && isOpen(c.Admin) {
 		v.find("admin_exposed", "admin_listen", "admin_listen is "+c.Admin,
 			"admin_listen: 127.0.0.1:9090, or an address that only the operators' network reaches")
 	}
@@ -111,6 +111,12 @@ func urlAccess(address string, login bool) access {
 func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "" || strings.HasPrefix(host, "/") || host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// isOpen reports whether who listens on address can be reached from elsewhere.
+func isOpen(address string) bool {
+	host := hostOf(address)
+	return host == "" || !isLoopback(host)
 }
 
 func hostOf(address string) string {

@@ -220,7 +220,7 @@ func (v *visit) checkStandbys(ctx context.Context, tx pgx.Tx) error {
 // Connections of a gateway beside its two configured pools, as docs/operations.md
 // counts them.
 const (
-	otherConnections = 19
+	otherConnections = 20
 	leaseConnections = 8
 )
 

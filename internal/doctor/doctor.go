@@ -31,6 +31,10 @@ type Finding struct {
 	About string `json:"about"` // the role, table, server or setting
 	Found string `json:"found"`
 	Fix   string `json:"fix"` // statements end with a semicolon
+
+	// Relations are those that a role can write, as SQL names them; none of other
+	// findings.
+	Relations []string `json:"-"`
 }
 
 // Unseen is something that could not be looked at.
@@ -60,8 +64,17 @@ type Patient struct {
 	Redis []Server
 	// AskLocks reads a lease; nil: the lock service is the database.
 	AskLocks func(context.Context) error
+	// Certificates are those that the listeners show.
+	Certificates []Certificate
 	// Timeout bounds each check; 0: 5 s.
 	Timeout time.Duration
+}
+
+// Certificate is one that a listener shows.
+type Certificate struct {
+	Section string // of the configuration
+	Ends    time.Time
+	Fault   error // why it can't be used; nil: it can
 }
 
 // Server is one Redis server.
@@ -73,14 +86,19 @@ type Server struct {
 // Examine looks at everything it can reach. It never fails: what it could not look
 // at is in the report.
 func Examine(ctx context.Context, p Patient) *Report {
-	if p.Timeout == 0 {
-		p.Timeout = 5 * time.Second
-	}
-	v := &visit{Patient: p, rules: rulesByCode()}
+	v := newVisit(p)
 	v.examineConfig()
+	v.examineListeners()
 	v.examineLocks(ctx)
 	v.examineDatabase(ctx)
 	return v.report()
+}
+
+func newVisit(p Patient) *visit {
+	if p.Timeout == 0 {
+		p.Timeout = 5 * time.Second
+	}
+	return &visit{Patient: p, rules: rulesByCode()}
 }
 
 // Count returns how many findings are of a severity.

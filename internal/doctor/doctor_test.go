@@ -17,7 +17,9 @@ func TestASoundInstallationHasNoWarnings(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { server.Stop() })
-	i := installIn(t, testenv.OwnDatabase(t, server))
+	db := testenv.OwnDatabase(t, server)
+	db.Exec(t, devstack.Shop)
+	i := (&installation{suffix: "own"}).in(t, db)
 	r := doctor.Examine(t.Context(), i.patient(t, ""))
 	if bad := codes(i.findings(r), doctor.Danger, doctor.Warning); len(bad) > 0 || len(r.Unseen) > 0 {
 		t.Errorf("%v:\n%s", bad, describe(r))
@@ -69,7 +71,7 @@ func faults() map[string]fault {
 		"ARoleThatOnlyReads":             {code: "read_only_default", sql: `ALTER ROLE @gateway SET default_transaction_read_only = on`, found: "ALTER ROLE doctor_gateway"},
 		"ASearchPathBeforeTheCatalog":    {code: "search_path_hides_catalog", sql: `ALTER ROLE @gateway SET search_path = public, pg_catalog`, found: "public, pg_catalog"},
 		"CommitsThatDoNotWait":           {code: "synchronous_commit_off", sql: `ALTER ROLE @gateway SET synchronous_commit = off`, found: "SET synchronous_commit = on"},
-		"TooFewConnections":              {code: "connections_too_few", sql: `ALTER ROLE @gateway CONNECTION LIMIT 20`, found: "takes up to 43 connections"},
+		"TooFewConnections":              {code: "connections_too_few", sql: `ALTER ROLE @gateway CONNECTION LIMIT 20`, found: "takes up to 44 connections"},
 		"TooFewConnectionsToTheServer":   {code: "connections_too_few", config: "database: {url: '@url', pool_size: 500}\n", found: "max_connections"},
 		"AnIsolationBehindAPooler":       {code: "isolation_default", sql: `ALTER ROLE @gateway SET default_transaction_isolation = 'repeatable read'`, config: "database: {url: '@url', pooler: transaction}\n", found: "repeatable read"},
 		"APoolerThatIsNotThere":          {code: "pooler_not_there", config: "database: {url: '@url', pooler: transaction}\n", found: "pooler: none"},
@@ -95,7 +97,8 @@ func faults() map[string]fault {
 		"RowLevelSecurity":               {code: "row_security", sql: `ALTER TABLE shop.orders ENABLE ROW LEVEL SECURITY`, found: "shop.orders"},
 		"NoPrimaryKey":                   {code: "no_primary_key", sql: `CREATE TABLE shop.loose (id int NOT NULL); GRANT ALL ON shop.loose TO @gateway`, config: tables("{name: shop.loose, lock: 'loose:{id}'}"), found: "shop.loose"},
 		"ATableInObserveMode":            {code: "observed", sql: `CREATE TABLE shop.loose (id int PRIMARY KEY); GRANT ALL ON shop.loose TO @gateway`, config: tables("{name: shop.loose, lock: 'loose:{id}', mode: observe}"), found: "shop.loose"},
-		"AnOpenAdminListener":            {code: "admin_exposed", config: "admin_listen: 0.0.0.0:9090\n", found: "0.0.0.0:9090"},
+		"AnOpenAdminListener":            {code: "admin_exposed", also: "listener_plaintext", config: "admin_listen: 0.0.0.0:9090\n", found: "0.0.0.0:9090"},
+		"AListenerInTheClear":            {code: "listener_plaintext", also: "admin_exposed", config: "admin_listen: ':9090'\n", found: "without TLS"},
 		"FenceOnly":                      {code: "fence_only", config: "leases: {lock_service_down: fence_only}\n", found: "fence_only"},
 		"ALenientLeaseCheck":             {code: "lease_check_lenient", config: "leases: {lease_check: lenient}\n", found: "lenient"},
 		"ALongLifetime":                  {code: "max_lifetime_long", config: "leases: {max_lifetime: 24h}\n", found: "24h"},

@@ -37,18 +37,22 @@ const rightsOfTheGateway = `
 
 func install(t *testing.T) *installation {
 	t.Helper()
-	return installIn(t, testenv.Postgres(t))
+	i := &installation{Database: &testenv.Database{}, suffix: strings.ToLower(rand.Text()[:12])}
+	t.Cleanup(func() { // after its database, and with it all that the roles have, is gone
+		testenv.OnServer(t, i.named(`DROP ROLE IF EXISTS @role, @group, @gateway, @owner`))
+	})
+	return i.in(t, testenv.Shop(t))
 }
 
-func installIn(t *testing.T, db *testenv.Database) *installation {
+// in installs in a database with the shop.
+func (i *installation) in(t *testing.T, db *testenv.Database) *installation {
 	t.Helper()
-	i := &installation{Database: db, suffix: strings.ToLower(rand.Text()[:12])}
-	i.exec(t, `CREATE ROLE @owner NOLOGIN; CREATE ROLE @gateway LOGIN; CREATE ROLE @role LOGIN; CREATE ROLE @group NOLOGIN;`)
-	t.Cleanup(func() {
-		i.exec(t, `DROP OWNED BY @role, @group, @gateway, @owner CASCADE; DROP ROLE @role, @group, @gateway, @owner`)
-	})
-	i.exec(t, devstack.Shop)
+	i.Database = db
 	i.exec(t, `
+		CREATE ROLE @owner NOLOGIN;
+		CREATE ROLE @gateway LOGIN;
+		CREATE ROLE @role LOGIN;
+		CREATE ROLE @group NOLOGIN;
 		ALTER TABLE shop.inventory OWNER TO @owner;
 		ALTER TABLE shop.orders OWNER TO @owner;
 		ALTER TABLE shop.order_lines OWNER TO @owner;

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -45,7 +46,7 @@ const writing = `,
 		       CASE WHEN way.kind = 'public' THEN 'PUBLIC' ELSE quote_ident(login.rolname) END,
 		       CASE WHEN way.kind = 'public' THEN 'PUBLIC' ELSE quote_ident(way.via) END,
 		       string_agg(DISTINCT way.privilege, ', '),
-		       string_agg(DISTINCT way.name, ', '),
+		       array_agg(DISTINCT way.name),
 		       way.guard
 		  FROM way
 		  JOIN pg_catalog.pg_roles AS login
@@ -56,7 +57,13 @@ const writing = `,
 		 GROUP BY 1, 2, 3, way.guard
 		 ORDER BY 1, 2, 3, way.guard`
 
-type way struct{ Kind, Login, Via, Privileges, Relations, Guard string }
+type way struct {
+	Kind, Login, Via, Privileges string
+	Relations                    []string
+	Guard                        string // mode of the guard that its writes meet, "" if they meet none
+}
+
+func (w way) names() string { return strings.Join(w.Relations, ", ") }
 
 // says tells what the way lets its role do.
 func (w way) says() string {
@@ -64,11 +71,14 @@ func (w way) says() string {
 	if w.Via != w.Login {
 		through = ", as " + w.Via
 	}
-	return fmt.Sprintf("can %s %s%s", w.Privileges, w.Relations, through)
+	if w.Guard != "" {
+		through += ", through a guard"
+	}
+	return fmt.Sprintf("can %s %s%s", w.Privileges, w.names(), through)
 }
 
 func (w way) revoke() string {
-	fix := fmt.Sprintf("REVOKE %s ON %s FROM %s;", w.Privileges, w.Relations, w.Via)
+	fix := fmt.Sprintf("REVOKE %s ON %s FROM %s;", w.Privileges, w.names(), w.Via)
 	if w.Via == w.Login {
 		return fix
 	}
@@ -95,23 +105,22 @@ func (v *visit) checkTableWriters(ctx context.Context, tx pgx.Tx) error {
 	for _, w := range ways {
 		switch {
 		case w.Guard == config.ModeEnforce:
-			v.find("guard_fences_writer", w.Login, w.says()+", through a guard", "Nothing; see that the program calls fencegate.admit (docs/guard.md).")
+			v.findWay("guard_fences_writer", w, "Nothing; see that the program calls fencegate.admit (docs/guard.md).")
 			continue
 		case w.Guard == config.ModeObserve:
-			v.find("guard_observes_writer", w.Login, w.says()+", through a guard that observes",
-				"gateway protect "+w.Relations+" --apply, once gateway audit report shows no unfenced_write that must go on")
+			v.findWay("guard_observes_writer", w,
+				"gateway protect "+w.names()+" --apply, once gateway audit report shows no unfenced_write that must go on")
 			continue
 		}
 		switch w.Kind {
 		case "public":
-			v.find("public_writes_past_gateway", w.Login, w.says(), w.revoke())
+			v.findWay("public_writes_past_gateway", w, w.revoke())
 		case "owner":
-			v.find("owner_writes_past_gateway", w.Login, w.says(),
-				fmt.Sprintf("CREATE ROLE … NOLOGIN; then ALTER TABLE %s OWNER TO …;\nor ALTER ROLE %s NOLOGIN; outside of migrations", w.Relations, w.Login))
+			v.findWay("owner_writes_past_gateway", w, fmt.Sprintf("CREATE ROLE … NOLOGIN; then ALTER TABLE %s OWNER TO …;\nor ALTER ROLE %s NOLOGIN; outside of migrations", w.names(), w.Login))
 		case "all_data":
-			v.find("role_writes_past_gateway", w.Login, w.says(), fmt.Sprintf("REVOKE %s FROM %s;", w.Via, w.Login))
+			v.findWay("role_writes_past_gateway", w, fmt.Sprintf("REVOKE %s FROM %s;", w.Via, w.Login))
 		default:
-			v.find("role_writes_past_gateway", w.Login, w.says(), w.revoke())
+			v.findWay("role_writes_past_gateway", w, w.revoke())
 		}
 	}
 	return err
@@ -133,11 +142,11 @@ func (v *visit) checkMarkWriters(ctx context.Context, tx pgx.Tx) error {
 	for _, w := range ways {
 		switch w.Kind {
 		case "owner":
-			v.find("owner_writes_marks", w.Login, w.says(), fmt.Sprintf("ALTER ROLE %s NOLOGIN; outside of migrations, if nothing else needs it", w.Login))
+			v.findWay("owner_writes_marks", w, fmt.Sprintf("ALTER ROLE %s NOLOGIN; outside of migrations, if nothing else needs it", w.Login))
 		case "all_data":
-			v.find("role_writes_marks", w.Login, w.says(), fmt.Sprintf("REVOKE %s FROM %s;", w.Via, w.Login))
+			v.findWay("role_writes_marks", w, fmt.Sprintf("REVOKE %s FROM %s;", w.Via, w.Login))
 		default:
-			v.find("role_writes_marks", w.Login, w.says(), w.revoke())
+			v.findWay("role_writes_marks", w, w.revoke())
 		}
 	}
 	return err

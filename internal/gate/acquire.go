@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fencegate/fencegate/internal/audit"
+	"github.com/fencegate/fencegate/internal/auth"
 	"github.com/fencegate/fencegate/internal/fence"
 	"github.com/fencegate/fencegate/internal/lease"
 	"github.com/fencegate/fencegate/internal/statement"
@@ -30,6 +31,8 @@ type Lease struct {
 
 // Acquisition is what an acquire asks for.
 type Acquisition struct {
+	Principal auth.Principal
+
 	Keys []lease.Key   // one or more, each once
 	TTL  time.Duration // 0: the default, the shortest of several keys'
 	To   fence.Grantee
@@ -49,10 +52,15 @@ type Granted struct {
 
 // Acquire takes the lock keys for fresh holders, all or none, and grants each the
 // next token. When it returns without error, no write under an older token of
-// them commits any more. Errors: *Held, ErrTTL, ErrOverloaded, ErrKeyReused,
+// them commits any more. Errors: auth.ErrDenied, *Held, ErrTTL, ErrOverloaded, ErrKeyReused,
 // ErrDatabaseUnavailable, lockclient.ErrUnavailable, fence.ErrBusy; *Refused when
 // what was granted under the same idempotency key before is worth nothing now.
 func (g *Gate) Acquire(ctx context.Context, a Acquisition) (Granted, error) {
+	for _, key := range a.Keys {
+		if err := auth.AllowKey(a.Principal, key); err != nil {
+			return Granted{}, err
+		}
+	}
 	ttl, err := g.ttlOf(a.TTL, a.Keys...)
 	if err != nil {
 		return Granted{}, err

@@ -50,7 +50,7 @@ func (g *Gate) claimAnswer(batch *pgx.Batch, w Write) {
 		return
 	}
 	batch.Queue(`SELECT fencegate.claim_answer($1, $2, $3, $4::jsonb, $5)`,
-		w.Principal.Name, w.Once.Key, w.Once.Fingerprint, asJSON(presentedBy(w.stoppable()...)), g.KeepAnswers)
+		w.Principal.Name, w.Once.Key, w.Once.Fingerprint, asJSON(presentedBy(w.Claims...)), g.KeepAnswers)
 }
 
 // claimed reads the answer to claimAnswer.

@@ -114,7 +114,7 @@ func TestIdempotency(t *testing.T) {
 		claim := s.grant(t, s.gate, shelfKey)
 		for _, name := range []string{"one", "two"} {
 			w := s.appending(claim, once)
-			w.Principal = auth.Principal{Name: name}
+			w.Principal = auth.Unrestricted(name)
 			if result, err := s.gate.Write(t.Context(), w); err != nil || result.Replayed {
 				t.Fatalf("%s: %+v, %v", name, result, err)
 			}

@@ -36,6 +36,7 @@ func (g *Gate) checkAll(ctx context.Context, claims []lease.Claim) (checks []Che
 	for i, claim := range claims {
 		keys[i] = claim.Key
 	}
+	ctx, end := g.enter(ctx, Step{Kind: Checking})
 	began := time.Now()
 	readings, unavailable := g.Store.Read(ctx, keys...)
 	took := time.Since(began)
@@ -47,6 +48,7 @@ func (g *Gate) checkAll(ctx context.Context, claims []lease.Claim) (checks []Che
 		checks[i], faults[i] = g.check(ctx, claim, readings[i], unavailable)
 	}
 	g.Observer.checked(took, checks, unavailable)
+	end(checkedAs(checks, joined(faults)))
 	return checks, faults
 }
 

@@ -206,14 +206,19 @@ const defaultDeadline = 30 * time.Second
 
 // Read runs one query in a READ ONLY transaction. Reading needs no lock.
 func (g *Gate) Read(ctx context.Context, p auth.Principal, q statement.Query, settings Settings) (rows Rows, err error) {
-	if err := allowRead(p, q); err != nil {
+	if err := allowRead(p, &q); err != nil {
 		return Rows{}, err
 	}
 	s, err := statement.BuildQuery(q)
 	if err != nil {
 		return Rows{}, err
 	}
-	rows, err = retried(ctx, g, g.Reads, func(ctx context.Context, replan bool) (Rows, error) {
+	leave, err := g.shared(ctx, g.readers, p.Name)
+	if err != nil {
+		return Rows{}, err
+	}
+	defer leave()
+	rows, err = retried(g.asking(ctx, q), g, g.Reads, func(ctx context.Context, replan bool) (Rows, error) {
 		return g.read(ctx, s, q.Routine != nil, settings, replan)
 	})
 	if err != nil {
@@ -246,9 +251,12 @@ func (g *Gate) read(ctx context.Context, s statement.Statement, called bool, set
 	return rows, err
 }
 
-func allowRead(p auth.Principal, q statement.Query) error {
+func allowRead(p auth.Principal, q *statement.Query) (err error) {
 	if q.Routine != nil {
 		return auth.AllowCall(p, q.Routine)
+	}
+	if q.Table, err = p.Narrow(q.Table); err != nil {
+		return err
 	}
 	return auth.Allow(p, q.Table, catalog.Select)
 }

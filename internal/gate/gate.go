@@ -7,6 +7,7 @@
 package gate
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"time"
@@ -36,6 +37,11 @@ type Config struct {
 	// Observer is told what happens inside. Zero value: nobody is.
 	Observer *Observer
 
+	// Enter is told that a step of a request begins, and what it returns that the
+	// step has ended, and how; under the context that it returns the step goes on.
+	// Must not block. Zero value: nobody is told.
+	Enter func(context.Context, Step) (context.Context, func(outcome string))
+
 	// Namespaces have terms of their own. Of several that a key belongs to the one
 	// with the longest prefix counts. Zero value: Terms are everybody's.
 	Namespaces []Namespace
@@ -61,8 +67,22 @@ type Config struct {
 type Gate struct {
 	Config
 	turns    *turns
+	writers  *fair
+	readers  *fair
 	attempts *attempts
 	waiting  *waiting
+}
+
+// Next returns the gate of cfg, on the same pools, that is to take over from g. They
+// share who waits, whose turn it is, and which attempts are under way.
+func (g *Gate) Next(cfg Config) (*Gate, error) {
+	next, err := New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	next.turns, next.attempts, next.waiting = g.turns, g.attempts, g.waiting
+	next.writers, next.readers = g.writers, g.readers
+	return next, nil
 }
 
 // New checks cfg and returns its gate.
@@ -76,5 +96,6 @@ func New(cfg Config) (*Gate, error) {
 		}
 	}
 	return &Gate{Config: cfg, turns: &turns{keys: map[lease.Key]*line{}},
+		writers: newFair(int(cfg.Writes.Config().MaxConns)), readers: newFair(int(cfg.Reads.Config().MaxConns)),
 		attempts: &attempts{running: map[answerKey][]*underWay{}}, waiting: newWaiting()}, nil
 }

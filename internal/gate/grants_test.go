@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fencegate/fencegate/internal/auth"
 	"github.com/fencegate/fencegate/internal/fence"
 	"github.com/fencegate/fencegate/internal/lease"
 )
@@ -56,7 +57,7 @@ func TestGrants(t *testing.T) {
 		for n := range 8 {
 			workers.Go(func() {
 				for done := 0; done < 10; {
-					granted, err := gates[n%2].Acquire(t.Context(), Acquisition{Keys: []lease.Key{shelfKey}})
+					granted, err := gates[n%2].Acquire(t.Context(), Acquisition{Principal: auth.Anyone, Keys: []lease.Key{shelfKey}})
 					if held := (*Held)(nil); errors.As(err, &held) {
 						continue
 					}
@@ -73,7 +74,7 @@ func TestGrants(t *testing.T) {
 					mu.Unlock()
 					if n%3 == 0 {
 						s.store.Drop(context.Background(), shelfKey, granted.Leases[0].Claim.Holder) // runs out
-					} else if _, err := s.gate.Release(t.Context(), granted.Leases[0].Claim, origin); err != nil {
+					} else if _, err := s.gate.Release(t.Context(), auth.Anyone, granted.Leases[0].Claim, origin); err != nil {
 						t.Error(err)
 					}
 				}
@@ -112,7 +113,7 @@ func TestGrants(t *testing.T) {
 		t.Parallel()
 		s := newShelf(t)
 		s.db.Exec(t, `ALTER TABLE fencegate.grants ADD CONSTRAINT no_more CHECK (false) NOT VALID`)
-		if _, err := s.gate.Acquire(t.Context(), Acquisition{Keys: []lease.Key{shelfKey}}); err == nil {
+		if _, err := s.gate.Acquire(t.Context(), Acquisition{Principal: auth.Anyone, Keys: []lease.Key{shelfKey}}); err == nil {
 			t.Fatal("granted without its history")
 		}
 		current, err := s.store.Read(t.Context(), shelfKey)
@@ -128,7 +129,7 @@ func TestGrants(t *testing.T) {
 		s.expire(t, claim)
 		s.db.Exec(t, `UPDATE fencegate.marks SET state = 'revoked', blocked_until = clock_timestamp() + interval '1 hour'`)
 		var held *Held
-		if _, err := s.gate.Acquire(t.Context(), Acquisition{Keys: []lease.Key{shelfKey}}); !errors.As(err, &held) || held.Wait < 59*time.Minute {
+		if _, err := s.gate.Acquire(t.Context(), Acquisition{Principal: auth.Anyone, Keys: []lease.Key{shelfKey}}); !errors.As(err, &held) || held.Wait < 59*time.Minute {
 			t.Fatalf("acquire while blocked: %v", err)
 		}
 		s.refusedFor(claim, fence.LeaseRevoked)

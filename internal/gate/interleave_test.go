@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/fencegate/fencegate/internal/auth"
 	"github.com/fencegate/fencegate/internal/fence"
 	"github.com/fencegate/fencegate/internal/lease"
 )
@@ -171,7 +172,7 @@ func (st *theatre) begin() {
 	if st.prior {
 		g := st.world.bareGate(st.actors[0].session)
 		claim := st.world.grant(st.T, g, st.key)
-		if _, err := g.Release(st.Context(), claim, origin); err != nil {
+		if _, err := g.Release(st.Context(), auth.Anyone, claim, origin); err != nil {
 			st.Fatal(err)
 		}
 	}

@@ -3,6 +3,7 @@ package gate
 import (
 	"testing"
 
+	"github.com/fencegate/fencegate/internal/auth"
 	"github.com/fencegate/fencegate/internal/fence"
 	"github.com/fencegate/fencegate/internal/lease"
 )
@@ -59,7 +60,7 @@ func TestRules(t *testing.T) {
 			fence.LeaseReleased,
 			func(s *shelf) lease.Claim {
 				claim := s.grant(s.T, s.gate, shelfKey)
-				if released, err := s.gate.Release(s.Context(), claim, origin); err != nil || !released.Done {
+				if released, err := s.gate.Release(s.Context(), auth.Anyone, claim, origin); err != nil || !released.Done {
 					s.Fatal(released, err)
 				}
 				return claim

@@ -16,10 +16,13 @@ import (
 // Renew sets the end of the claim's lease to now + ttl, but not past its
 // maximum lifetime. It never revives a lease and never mints a token. The mark
 // is read first: extending first would keep a released key closed. Errors:
-// *Refused, ErrTTL, ErrDatabaseUnavailable, lockclient.ErrUnavailable.
+// auth.ErrDenied, *Refused, ErrTTL, ErrDatabaseUnavailable, lockclient.ErrUnavailable.
 //
 // ttl 0 takes the default.
-func (g *Gate) Renew(ctx context.Context, claim lease.Claim, ttl time.Duration, from audit.Origin) (Lease, error) {
+func (g *Gate) Renew(ctx context.Context, p auth.Principal, claim lease.Claim, ttl time.Duration, from audit.Origin) (Lease, error) {
+	if err := auth.AllowKey(p, claim.Key); err != nil {
+		return Lease{}, err
+	}
 	ttl, err := g.ttlOf(ttl, claim.Key)
 	if err != nil {
 		return Lease{}, err
@@ -96,8 +99,11 @@ type Released struct {
 
 // Release closes the claim's mark, then deletes its lease: once it returns,
 // nothing is admitted under the claim. A claim that holds nothing any more
-// changes nothing and is recorded. Errors: ErrDatabaseUnavailable, fence.ErrBusy.
-func (g *Gate) Release(ctx context.Context, claim lease.Claim, from audit.Origin) (Released, error) {
+// changes nothing and is recorded. Errors: auth.ErrDenied, ErrDatabaseUnavailable, fence.ErrBusy.
+func (g *Gate) Release(ctx context.Context, p auth.Principal, claim lease.Claim, from audit.Origin) (Released, error) {
+	if err := auth.AllowKey(p, claim.Key); err != nil {
+		return Released{}, err
+	}
 	released := Released{Done: true}
 	began := time.Now()
 	err := g.Marks.Release(ctx, claim, from.Principal)
@@ -128,7 +134,7 @@ func (g *Gate) Release(ctx context.Context, claim lease.Claim, from audit.Origin
 // Errors: auth.ErrDenied, fence.ErrNeverGranted, fence.ErrBusy,
 // ErrDatabaseUnavailable.
 func (g *Gate) Revoke(ctx context.Context, p auth.Principal, r fence.Revocation) (lease.Claim, error) {
-	if err := auth.AllowRevoke(p); err != nil {
+	if err := auth.AllowAdmin(p, "revoking"); err != nil {
 		return lease.Claim{}, err
 	}
 	r.Principal = p.Name

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fencegate/fencegate/internal/audit"
+	"github.com/fencegate/fencegate/internal/auth"
 	"github.com/fencegate/fencegate/internal/fence"
 	"github.com/fencegate/fencegate/internal/lease"
 	"github.com/fencegate/fencegate/internal/lockclient"
@@ -106,12 +107,12 @@ func TestRenew(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
 	renew := func(claim lease.Claim) error {
-		_, err := s.gate.Renew(t.Context(), claim, 30*time.Second, origin)
+		_, err := s.gate.Renew(t.Context(), auth.Anyone, claim, 30*time.Second, origin)
 		return err
 	}
 	claim := s.grant(t, s.gate, shelfKey)
 
-	if renewed, err := s.gate.Renew(t.Context(), claim, 30*time.Second, origin); err != nil || renewed.Remaining != 30*time.Second {
+	if renewed, err := s.gate.Renew(t.Context(), auth.Anyone, claim, 30*time.Second, origin); err != nil || renewed.Remaining != 30*time.Second {
 		t.Fatalf("a live lease: %+v, %v", renewed, err)
 	}
 	if current, _ := s.store.Read(t.Context(), shelfKey); current[0].Remaining > 30*time.Second {
@@ -123,7 +124,7 @@ func TestRenew(t *testing.T) {
 		t.Errorf("another holder: %s", got)
 	}
 	s.db.Exec(t, `UPDATE fencegate.marks SET granted_at = clock_timestamp() - interval '59 minutes 50 seconds'`)
-	if renewed, err := s.gate.Renew(t.Context(), claim, 30*time.Second, origin); err != nil || renewed.Remaining > 10*time.Second {
+	if renewed, err := s.gate.Renew(t.Context(), auth.Anyone, claim, 30*time.Second, origin); err != nil || renewed.Remaining > 10*time.Second {
 		t.Errorf("near its maximum lifetime: %+v, %v", renewed, err)
 	}
 	s.db.Exec(t, `UPDATE fencegate.marks SET granted_at = clock_timestamp() - interval '2 hours'`)
@@ -142,7 +143,7 @@ func TestRenew(t *testing.T) {
 	if got := code(renew(claim)); got != fence.StaleToken {
 		t.Errorf("after a takeover: %s", got)
 	}
-	if _, err := s.gate.Release(t.Context(), successor, origin); err != nil {
+	if _, err := s.gate.Release(t.Context(), auth.Anyone, successor, origin); err != nil {
 		t.Fatal(err)
 	}
 	if got := code(renew(successor)); got != fence.LeaseReleased {
@@ -162,7 +163,7 @@ func TestRelease(t *testing.T) {
 		s := newShelf(t)
 		claim := s.grant(t, s.gate, shelfKey)
 		for i, reason := range []string{"", "already_released"} {
-			released, err := s.gate.Release(t.Context(), claim, origin)
+			released, err := s.gate.Release(t.Context(), auth.Anyone, claim, origin)
 			if err != nil || !released.Done || released.Reason != reason {
 				t.Fatalf("release %d: %+v, %v", i+1, released, err)
 			}
@@ -176,7 +177,7 @@ func TestRelease(t *testing.T) {
 		old := s.grant(t, s.gate, shelfKey)
 		s.expire(t, old)
 		live := s.grant(t, s.gate, shelfKey)
-		released, err := s.gate.Release(t.Context(), old, origin)
+		released, err := s.gate.Release(t.Context(), auth.Anyone, old, origin)
 		if err != nil || released.Done || released.Reason != string(fence.StaleToken) {
 			t.Fatalf("%+v, %v", released, err)
 		}
@@ -190,7 +191,7 @@ func TestRelease(t *testing.T) {
 		s := newShelf(t)
 		claim := s.grant(t, s.gate, shelfKey)
 		s.gate.Store = cannotDrop{s.gate.Store}
-		if released, err := s.gate.Release(t.Context(), claim, origin); err != nil || !released.Done {
+		if released, err := s.gate.Release(t.Context(), auth.Anyone, claim, origin); err != nil || !released.Done {
 			t.Fatalf("%+v, %v", released, err)
 		}
 		s.refusedFor(claim, fence.LeaseReleased)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fencegate/fencegate/internal/audit"
+	"github.com/fencegate/fencegate/internal/auth"
 	"github.com/fencegate/fencegate/internal/fence"
 	"github.com/fencegate/fencegate/internal/lease"
 	"github.com/fencegate/fencegate/internal/lockclient"
@@ -19,10 +20,13 @@ type State struct {
 	OfMark bool // the live lease is the one that the mark was granted to
 }
 
-// Look returns the state of key. The mark and the lease are read one after the
+// Look returns the state of key, or an error that wraps auth.ErrDenied. The mark and the lease are read one after the
 // other: between them the key can change hands.
-func (g *Gate) Look(ctx context.Context, key lease.Key) (State, error) {
-	mark, err := g.Mark(ctx, key)
+func (g *Gate) Look(ctx context.Context, p auth.Principal, key lease.Key) (State, error) {
+	if err := auth.AllowLook(p, key); err != nil {
+		return State{}, err
+	}
+	mark, err := g.mark(ctx, key)
 	if err != nil {
 		return State{}, err
 	}
@@ -33,24 +37,42 @@ func (g *Gate) Look(ctx context.Context, key lease.Key) (State, error) {
 	return stateOf(mark, current[0]), nil
 }
 
-// Mark returns the mark of key, the zero Mark if it was never granted.
-func (g *Gate) Mark(ctx context.Context, key lease.Key) (fence.Mark, error) {
+// Mark returns the mark of key, the zero Mark if it was never granted, to an
+// administrator.
+func (g *Gate) Mark(ctx context.Context, p auth.Principal, key lease.Key) (fence.Mark, error) {
+	if err := auth.AllowAdmin(p, seeingMarks); err != nil {
+		return fence.Mark{}, err
+	}
+	return g.mark(ctx, key)
+}
+
+func (g *Gate) mark(ctx context.Context, key lease.Key) (fence.Mark, error) {
 	mark, err := g.Marks.Read(ctx, key)
 	return mark, classify(reaching, err)
 }
 
-// ListMarks returns the marks that s picks, in byte order of their keys.
-func (g *Gate) ListMarks(ctx context.Context, s fence.Selection) ([]fence.Mark, error) {
+const seeingMarks = "seeing marks and grants"
+
+// ListMarks returns the marks that s picks, in byte order of their keys, to an
+// administrator.
+func (g *Gate) ListMarks(ctx context.Context, p auth.Principal, s fence.Selection) ([]fence.Mark, error) {
+	if err := auth.AllowAdmin(p, seeingMarks); err != nil {
+		return nil, err
+	}
+	return g.listMarks(ctx, s)
+}
+
+func (g *Gate) listMarks(ctx context.Context, s fence.Selection) ([]fence.Mark, error) {
 	marks, err := g.Marks.List(ctx, s)
 	return marks, classify(reaching, err)
 }
 
 // ListLeases returns what is known about those of the held marks that s picks
-// which have a live lease, and the last key that was looked at: "" says that no
+// which have a live lease and which p may see, and the last key that was looked at: "" says that no
 // more are held. Marks and leases are read one after the other.
-func (g *Gate) ListLeases(ctx context.Context, s fence.Selection) (live []State, last lease.Key, err error) {
+func (g *Gate) ListLeases(ctx context.Context, p auth.Principal, s fence.Selection) (live []State, last lease.Key, err error) {
 	s.Held = true
-	marks, err := g.ListMarks(ctx, s)
+	marks, err := g.listMarks(ctx, s)
 	if err != nil || len(marks) == 0 {
 		return nil, "", err
 	}
@@ -63,7 +85,7 @@ func (g *Gate) ListLeases(ctx context.Context, s fence.Selection) (live []State,
 		return nil, "", err
 	}
 	for i, mark := range marks {
-		if readings[i].Live() {
+		if readings[i].Live() && auth.AllowLook(p, mark.Key) == nil {
 			live = append(live, stateOf(mark, readings[i]))
 		}
 	}
@@ -82,45 +104,88 @@ func stateOf(mark fence.Mark, current lockclient.Reading) State {
 	}
 }
 
-// ListRefusals returns up to limit records, newest first.
-func (g *Gate) ListRefusals(ctx context.Context, f audit.Filter, limit int) ([]audit.Record, error) {
+// own narrows f to what p may see: an administrator everything, anybody else their
+// own.
+func own(p auth.Principal, f audit.Filter) (audit.Filter, error) {
+	if p.Admin {
+		return f, nil
+	}
+	if p.Name == "" || f.Principal != "" && f.Principal != p.Name {
+		return f, auth.AllowAdmin(p, "seeing the refusals of others")
+	}
+	f.Principal = p.Name
+	return f, nil
+}
+
+// ListRefusals returns up to limit records that p may see, newest first.
+func (g *Gate) ListRefusals(ctx context.Context, p auth.Principal, f audit.Filter, limit int) ([]audit.Record, error) {
+	f, err := own(p, f)
+	if err != nil {
+		return nil, err
+	}
 	records, err := g.Records.List(ctx, f, limit)
 	return records, classify(reaching, err)
+}
+
+// CountRefusals counts what p may see by code and step of time; see
+// audit.Reader.Count.
+func (g *Gate) CountRefusals(ctx context.Context, p auth.Principal, f audit.Filter, step time.Duration, most int) ([]audit.Count, error) {
+	f, err := own(p, f)
+	if err != nil {
+		return nil, err
+	}
+	counts, err := g.Records.Count(ctx, f, step, most)
+	return counts, classify(reaching, err)
 }
 
 // Story is a record and what its lock key has seen since.
 type Story struct {
 	audit.Record
-	History []audit.Grant // from the grant of the presented token on, oldest first
+	History []audit.Grant // from the grant of the presented token on, oldest first; an administrator's
 }
 
-// Refusal returns one record with its story, or audit.ErrNotFound.
-func (g *Gate) Refusal(ctx context.Context, id int64) (story Story, err error) {
+// Refusal returns one record with its story, or audit.ErrNotFound, also for one
+// that p may not see.
+func (g *Gate) Refusal(ctx context.Context, p auth.Principal, id int64) (story Story, err error) {
 	story.Record, err = g.Records.Get(ctx, id)
 	if errors.Is(err, audit.ErrNotFound) {
 		return story, err
 	}
-	if err == nil {
+	if err == nil && !p.Admin && (p.Name == "" || story.Origin.Principal != p.Name) {
+		return Story{}, audit.ErrNotFound
+	}
+	if err == nil && p.Admin {
 		story.History, err = g.Records.History(ctx, story.Claim.Key, story.Claim.Token)
 	}
 	return story, classify(reaching, err)
 }
 
-// ListGrants returns up to limit events of key's grants, newest first; with before
-// only those of a smaller id.
-func (g *Gate) ListGrants(ctx context.Context, key lease.Key, before int64, limit int) ([]audit.Grant, error) {
+// ListGrants returns up to limit events of key's grants, newest first, to an
+// administrator; with before only those of a smaller id.
+func (g *Gate) ListGrants(ctx context.Context, p auth.Principal, key lease.Key, before int64, limit int) ([]audit.Grant, error) {
+	if err := auth.AllowAdmin(p, seeingMarks); err != nil {
+		return nil, err
+	}
 	grants, err := g.Records.Grants(ctx, key, before, limit)
 	return grants, classify(reaching, err)
 }
 
-// TailRefusals calls each with what f picks as it is recorded, until ctx ends or
-// each fails; see audit.Reader.Tail.
-func (g *Gate) TailRefusals(ctx context.Context, f audit.Filter, from audit.Place, each func([]audit.Record) error) error {
+// TailRefusals calls each with what f picks and p may see as it is recorded, until
+// ctx ends or each fails; see audit.Reader.Tail.
+func (g *Gate) TailRefusals(ctx context.Context, p auth.Principal, f audit.Filter, from audit.Place, each func([]audit.Record) error) error {
+	f, err := own(p, f)
+	if err != nil {
+		return err
+	}
 	return g.Records.Tail(ctx, f, from, each)
 }
 
-// Report counts what was let through in observe mode since a time.
-func (g *Gate) Report(ctx context.Context, since time.Time) (audit.Report, error) {
+// Report counts what was let through in observe mode since a time, for an
+// administrator.
+func (g *Gate) Report(ctx context.Context, p auth.Principal, since time.Time) (audit.Report, error) {
+	if err := auth.AllowAdmin(p, "the report of what was let through"); err != nil {
+		return audit.Report{}, err
+	}
 	report, err := g.Records.Report(ctx, since)
 	return report, classify(reaching, err)
 }

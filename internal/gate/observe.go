@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/fencegate/fencegate/internal/audit"
+	"github.com/fencegate/fencegate/internal/auth"
 	"github.com/fencegate/fencegate/internal/fence"
 	"github.com/fencegate/fencegate/internal/lease"
 	"github.com/fencegate/fencegate/internal/lockclient"
@@ -28,6 +29,7 @@ const (
 type Unclaimed struct {
 	Code  fence.Code  // FencingRequired or FencingMalformed
 	Claim lease.Claim // what there was of it
+	Fault error       // what it is answered with where it is not let through; nil: ErrUnclaimed
 }
 
 // sighting is what a write in observe mode would have been refused for: one attempt
@@ -50,9 +52,20 @@ type finding struct {
 }
 
 // observed reports whether all that w touches is in observe mode: one enforced table
-// enforces all of it.
+// enforces all of it. For a principal who may not hold every key of a lock there is no
+// such mode, since its keys bound what it may write.
 func (w Write) observed() bool {
-	return len(w.Mutations) > 0 && !slices.ContainsFunc(w.Mutations, func(m statement.Mutation) bool { return !m.Observed() })
+	return len(w.Mutations) > 0 && !slices.ContainsFunc(w.Mutations, func(m statement.Mutation) bool {
+		return !m.Observed() || !auth.MayHoldAll(w.Principal, m.Lock())
+	})
+}
+
+// unclaimed is why w, which has no claims, is not let through.
+func (w Write) unclaimed() error {
+	if w.Unclaimed == nil || w.Unclaimed.Fault == nil {
+		return ErrUnclaimed
+	}
+	return w.Unclaimed.Fault
 }
 
 // sight turns the faults of the lease checks into a sighting, but for those that say
@@ -89,14 +102,6 @@ func (w Write) passing() []lease.Claim {
 		}
 	}
 	return claims
-}
-
-// stoppable are the claims by which a tombstone can stop w.
-func (w Write) stoppable() []lease.Claim {
-	if w.sighting != nil {
-		return nil
-	}
-	return w.Claims
 }
 
 func (w Write) admit(batch *pgx.Batch) {

@@ -44,9 +44,11 @@ func (g *Gate) recorded(ctx context.Context, r audit.Record, err error) error {
 
 func (g *Gate) recordOne(ctx context.Context, r audit.Record, refused *Refused) {
 	r.Claim, r.Code, r.Mark = refused.Claim, string(refused.Code), refused.Mark
+	ctx, end := g.enter(ctx, Step{Kind: Recording, Operation: r.Operation, Target: r.Table, Code: r.Code})
 	began := time.Now()
 	refused.AuditID, refused.AuditErr = g.Audit.Record(ctx, r)
 	g.Observer.recorded(r, began, refused.AuditErr)
+	end(outcomeOf(refused.AuditErr))
 	if refused.AuditErr != nil {
 		g.Log.Error("a refusal could not be recorded", "code", r.Code, "lock_key", r.Claim.Key.Wire(),
 			"token", r.Claim.Token.String(), "operation", r.Operation, "table", r.Table,

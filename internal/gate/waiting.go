@@ -169,6 +169,8 @@ func (g *Gate) await(ctx context.Context, a Acquisition, key lease.Key, p *place
 	if a.Pause != nil {
 		defer a.Pause()()
 	}
+	ctx, end := g.enter(ctx, Step{Kind: Waiting})
+	defer end(Done)
 	g.Log.Debug("an acquire waits", "lock_key", key.Wire(), "client", a.To.Client, "at_most", a.Wait)
 	return g.waiting.await(ctx, key, p, expected)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fencegate/fencegate/internal/audit"
+	"github.com/fencegate/fencegate/internal/auth"
 	"github.com/fencegate/fencegate/internal/catalog"
 	"github.com/fencegate/fencegate/internal/fence"
 	"github.com/fencegate/fencegate/internal/lease"
@@ -85,7 +86,7 @@ func (w *world) mutate(t *testing.T, function, rule, instead string) {
 
 func (w *world) grant(t *testing.T, g *Gate, key lease.Key) lease.Claim {
 	t.Helper()
-	granted, err := g.Acquire(t.Context(), Acquisition{Keys: []lease.Key{key}, To: fence.Grantee{Client: "test", Principal: "test"}})
+	granted, err := g.Acquire(t.Context(), Acquisition{Principal: auth.Anyone, Keys: []lease.Key{key}, To: fence.Grantee{Client: "test", Principal: "test"}})
 	if err != nil {
 		t.Fatal(err)
 	}

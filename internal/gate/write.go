@@ -79,13 +79,11 @@ func (g *Gate) Write(ctx context.Context, w Write) (Result, error) {
 	if w.Trial {
 		w.Once = Once{}
 	}
-	if len(w.Claims) == 0 && (w.Unclaimed == nil || !w.observed()) {
-		return Result{}, ErrUnclaimed
+	if err := w.allow(); err != nil {
+		return Result{}, err
 	}
-	for i, m := range w.Mutations {
-		if err := allow(w.Principal, m); err != nil {
-			return Result{}, w.at(i, err)
-		}
+	if len(w.Claims) == 0 && (w.Unclaimed == nil || !w.observed()) {
+		return Result{}, w.unclaimed()
 	}
 	earlier, end := g.attempts.begin(w)
 	defer end()
@@ -102,11 +100,35 @@ func (g *Gate) Write(ctx context.Context, w Write) (Result, error) {
 	return result, nil
 }
 
-func allow(p auth.Principal, m statement.Mutation) error {
+// allow also narrows the tables to what the principal may do with them, for
+// statement.Build to hold each column against.
+func (w *Write) allow() error {
+	w.Mutations = slices.Clone(w.Mutations)
+	for i := range w.Mutations {
+		if err := allow(w.Principal, &w.Mutations[i]); err != nil {
+			return w.at(i, err)
+		}
+	}
+	for _, claim := range w.Claims {
+		if err := auth.AllowKey(w.Principal, claim.Key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func allow(p auth.Principal, m *statement.Mutation) (err error) {
 	if m.Op == catalog.Call {
 		return auth.AllowCall(p, m.Routine)
 	}
-	for _, op := range m.Operations() {
+	if m.Table, err = p.Narrow(m.Table); err != nil {
+		return err
+	}
+	ops := m.Operations()
+	if m.Return.Any() {
+		ops = append(ops, catalog.Select)
+	}
+	for _, op := range ops {
 		if err := auth.Allow(p, m.Table, op); err != nil {
 			return err
 		}
@@ -127,12 +149,19 @@ func (g *Gate) write(ctx context.Context, w Write) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	giveBack, err := g.turns.take(ctx, w.passing())
+	queueing, end := g.enter(ctx, Step{Kind: Queueing})
+	giveBack, err := g.turns.take(queueing, w.passing())
+	end(outcomeOf(err))
 	if err != nil {
 		return Result{}, err
 	}
 	defer giveBack()
-	parts, err := retried(ctx, g, g.Writes, func(ctx context.Context, replan bool) ([]Rows, error) {
+	leave, err := g.shared(ctx, g.writers, w.Principal.Name)
+	if err != nil {
+		return Result{}, err
+	}
+	defer leave()
+	parts, err := retried(g.sending(ctx, w), g, g.Writes, func(ctx context.Context, replan bool) ([]Rows, error) {
 		return g.commit(ctx, w, plan, replan)
 	})
 	result := Result{Parts: parts, Checks: passed(checks)}

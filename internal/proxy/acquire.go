@@ -30,13 +30,17 @@ func (s *Server) AcquireLease(w http.ResponseWriter, r *http.Request, _ api.Acqu
 		return
 	}
 	if a.Wait > 0 {
-		select {
-		case s.waiters <- struct{}{}:
-			defer func() { <-s.waiters }()
-		default:
+		giveBack, ok := s.share(a.Principal, waiting)
+		if !ok {
+			s.fail(w, r, errShareTaken)
+			return
+		}
+		defer giveBack()
+		if !s.busy.waiters.take(s.Limits.Waiting) {
 			s.fail(w, r, errTooManyWaiting)
 			return
 		}
+		defer s.busy.waiters.leave()
 	}
 	granted, err := s.Gate.Acquire(s.patient(w, r, &a), a)
 	if err == nil && granted.Replayed {
@@ -76,11 +80,10 @@ func (s *Server) decodeAcquire(r *http.Request) (a gate.Acquisition, several boo
 			return a, false, err
 		}
 	}
-	name := principal(r).Name
-	a.From = origin(r)
-	a.To = fence.Grantee{Client: valueOf(body.Client), Principal: name}
+	a.Principal, a.From = principal(r), origin(r)
+	a.To = fence.Grantee{Client: valueOf(body.Client), Principal: a.Principal.Name}
 	if once.Key != "" {
-		a.Once = fence.Once{Principal: name, Key: once.Key, Fingerprint: acquireFingerprint(a), Keep: s.Gate.KeepAnswers}
+		a.Once = fence.Once{Principal: a.Principal.Name, Key: once.Key, Fingerprint: acquireFingerprint(a), Keep: s.Gate.KeepAnswers}
 	}
 	return a, body.Keys != nil, nil
 }

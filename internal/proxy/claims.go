@@ -39,7 +39,7 @@ func parseClaim(h http.Header) (claim lease.Claim, err error) {
 func unclaimed(err error, claim lease.Claim) *gate.Unclaimed {
 	var f *fault
 	if errors.As(err, &f) && (f.slug == string(gate.FencingRequired) || f.slug == string(gate.FencingMalformed)) {
-		return &gate.Unclaimed{Code: fence.Code(f.slug), Claim: claim}
+		return &gate.Unclaimed{Code: fence.Code(f.slug), Claim: claim, Fault: err}
 	}
 	return nil
 }
@@ -61,7 +61,8 @@ func malformedFencing(parameter string, err error) error {
 		detail: fmt.Sprintf("%s: %s", parameter, err)}
 }
 
-func principal(*http.Request) auth.Principal { return auth.Anyone }
+// principal is who authenticate found; nobody before it did.
+func principal(r *http.Request) auth.Principal { return visitOf(r).principal }
 
 func origin(r *http.Request) audit.Origin {
 	return audit.Origin{

@@ -175,8 +175,7 @@ func TestDatabaseErrors(t *testing.T) {
 
 func TestDatabaseLimits(t *testing.T) {
 	t.Parallel()
-	db := testenv.Postgres(t)
-	db.Exec(t, devstack.Shop)
+	db := testenv.Shop(t)
 	db.Exec(t, raisingSQL)
 	g := testenv.StartGateway(t, testenv.GatewayOptions{
 		Database: db,
@@ -230,8 +229,7 @@ func TestDatabaseLimits(t *testing.T) {
 
 func TestDatabaseRole(t *testing.T) {
 	t.Parallel()
-	db := testenv.Postgres(t)
-	db.Exec(t, devstack.Shop)
+	db := testenv.Shop(t)
 	role := "fencegate_test_" + strings.ToLower(rand.Text()[:16])
 	db.Exec(t, `CREATE ROLE `+role+` LOGIN PASSWORD 'few rights'`)
 	t.Cleanup(func() {

@@ -44,7 +44,8 @@ type fault struct {
 	lockKey    string
 	operation  *int               // of a transaction
 	outcome    api.ProblemOutcome // not_applied if ""
-	retryAfter time.Duration      // > 0: the same request may be sent again
+	headers    map[string]string
+	retryAfter time.Duration // > 0: the same request may be sent again
 	refused    *gate.Refused
 }
 
@@ -66,6 +67,7 @@ func faultOf(err error) *fault {
 	var wrong *statement.Fault
 	var db *gate.DatabaseError
 	var part *gate.PartError
+	var key *auth.KeyDenied
 	switch {
 	case errors.As(err, &part) && !errors.As(err, &refused):
 		f := *faultOf(part.Err)
@@ -89,6 +91,8 @@ func faultOf(err error) *fault {
 		return &fault{status: http.StatusNotFound, slug: "not_found", detail: "there is no such record"}
 	case errors.Is(err, fence.ErrNeverGranted):
 		return &fault{status: http.StatusNotFound, slug: "not_found", pointer: "/key", detail: "the lock key was never granted: there is nobody to cut off"}
+	case errors.As(err, &key):
+		return &fault{status: http.StatusForbidden, slug: "lock_not_allowed", lockKey: key.Key.Wire(), detail: "you may not hold or look at this lock key"}
 	case errors.Is(err, auth.ErrDenied):
 		return &fault{status: http.StatusForbidden, slug: "forbidden", code: "42501", detail: err.Error()}
 	case errors.Is(err, gate.ErrTTL):
@@ -148,6 +152,8 @@ func statementFault(wrong *statement.Fault) *fault {
 	switch wrong.Code {
 	case statement.NotJSON, statement.NoConflictKey, statement.NotInColumns, statement.MixedRows, statement.FenceColumn, statement.NotALiteral, statement.TooLarge:
 		f.status = http.StatusUnprocessableEntity
+	case statement.NotAllowed:
+		f.status, f.code = http.StatusForbidden, "42501"
 	case statement.UnknownParam, statement.MissingParam:
 		f.status, f.code = http.StatusNotFound, "PGRST202" // as PostgREST, to which it is another function
 	case statement.UnknownColumn:
@@ -164,13 +170,16 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	f := faultOf(err)
 	visitOf(r).Code = f.slug
 	if f.status >= http.StatusInternalServerError && errors.Is(r.Context().Err(), context.Canceled) {
-		s.Log.Info("request given up by its caller", "code", f.slug, "request_id", requestID(r), "error", err)
+		s.Log.InfoContext(r.Context(), "request given up by its caller", "code", f.slug, "request_id", requestID(r), "error", err)
 	} else if f.status >= http.StatusInternalServerError {
-		s.Log.Error("request failed", "code", f.slug, "request_id", requestID(r), "error", err)
+		s.Log.ErrorContext(r.Context(), "request failed", "code", f.slug, "request_id", requestID(r), "error", err)
 	} else if db := (*gate.DatabaseError)(nil); errors.As(err, &db) {
-		s.Log.Info("the database refused", "sqlstate", db.SQLState, "message", shorten(db.Message), "detail", shorten(db.Detail), "request_id", requestID(r))
+		s.Log.InfoContext(r.Context(), "the database refused", "sqlstate", db.SQLState, "message", shorten(db.Message), "detail", shorten(db.Detail), "request_id", requestID(r))
 	}
 	h := w.Header()
+	for name, value := range f.headers {
+		h.Set(name, value)
+	}
 	if f.retryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(f.retryAfter.Seconds()))))
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fencegate/fencegate/internal/api"
 	"github.com/fencegate/fencegate/internal/audit"
+	"github.com/fencegate/fencegate/internal/auth"
 )
 
 // exportPage is how many records an export reads at once.
@@ -57,13 +58,12 @@ func (s *Server) exportRefusals(w http.ResponseWriter, r *http.Request, params a
 		return
 	}
 	out := s.stream(w, r)
-	records, err := s.Gate.ListRefusals(r.Context(), filter, exportPage)
+	records, err := s.Gate.ListRefusals(r.Context(), principal(r), filter, exportPage)
 	if err != nil {
 		s.fail(w, r, err)
 		return
 	}
 	w.Header().Set("Content-Type", f.media+"; charset=utf-8")
-	w.Header().Set("Cache-Control", "no-store")
 	if r.Method == http.MethodHead {
 		return
 	}
@@ -73,7 +73,7 @@ func (s *Server) exportRefusals(w http.ResponseWriter, r *http.Request, params a
 			break
 		}
 		filter.Before = records[len(records)-1].Place()
-		records, err = s.page(out.whole, filter)
+		records, err = s.page(out.whole, principal(r), filter)
 	}
 	if err != nil {
 		s.Log.Warn("an export was cut off", "error", err, "request_id", requestID(r))
@@ -81,10 +81,10 @@ func (s *Server) exportRefusals(w http.ResponseWriter, r *http.Request, params a
 	}
 }
 
-func (s *Server) page(ctx context.Context, filter audit.Filter) ([]audit.Record, error) {
+func (s *Server) page(ctx context.Context, p auth.Principal, filter audit.Filter) ([]audit.Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Limits.Request)
 	defer cancel()
-	return s.Gate.ListRefusals(ctx, filter, exportPage)
+	return s.Gate.ListRefusals(ctx, p, filter, exportPage)
 }
 
 // stream is an answer that takes as long as it takes, as long as its caller takes

@@ -43,14 +43,14 @@ func TestTablesThatChangeAreFollowed(t *testing.T) {
 	t.Run("AHangUpReadsTheTablesAnew", func(t *testing.T) {
 		g.Database.Exec(t, `ALTER TABLE shop.kinds ALTER COLUMN note TYPE varchar(5) USING NULL`)
 		g.Signal(t, syscall.SIGHUP)
-		g.AwaitLog(t, "the protected tables were read anew")
+		g.AwaitLog(t, "the configuration was read anew")
 		mustRefuse(t, write(t, `{"note":"too long"}`), want{status: 422, slug: "invalid_value"})
 	})
 
 	t.Run("ATableThatIsGoneLeavesTheOthersWorking", func(t *testing.T) {
 		g.Database.Exec(t, `DROP TABLE shop.lines`)
 		g.Signal(t, syscall.SIGHUP)
-		g.AwaitLog(t, "the protected tables could not be read anew; the gateway goes on with what it knows")
+		g.AwaitLog(t, "the configuration could not be read anew; the gateway goes on with the one it has")
 		if answer := write(t, `{"note":"short"}`); answer.Status != http.StatusNoContent {
 			t.Errorf("%d %s", answer.Status, answer.Body)
 		}

@@ -10,11 +10,11 @@ import (
 	"github.com/fencegate/fencegate/internal/statement"
 )
 
-// following lets act work with the tables as they are known, and once more if it
+// following lets act work with the tables as they are to the caller, and once more if it
 // met an error that only these may be to blame for and they have changed.
 func (s *Server) following(r *http.Request, act func(*catalog.Snapshot) error) error {
 	tables := s.Catalog.Snapshot()
-	err := act(tables)
+	err := act(principal(r).View(tables))
 	if !restsOnTables(err) {
 		return err
 	}
@@ -25,7 +25,7 @@ func (s *Server) following(r *http.Request, act func(*catalog.Snapshot) error) e
 	if !changed {
 		return err
 	}
-	return act(s.Catalog.Snapshot())
+	return act(principal(r).View(s.Catalog.Snapshot()))
 }
 
 // restsOnTables reports whether err comes from what the tables are known to look

@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/fencegate/fencegate/internal/devstack"
 	"github.com/fencegate/fencegate/internal/testenv"
@@ -79,10 +81,31 @@ func startKinds(t *testing.T, config string) *testenv.Gateway {
 
 func startOn(t *testing.T, sql, tables, config string) *testenv.Gateway {
 	t.Helper()
-	db := testenv.Postgres(t)
-	db.Exec(t, devstack.Shop)
+	db := testenv.Shop(t)
 	db.Exec(t, sql)
 	return testenv.StartGateway(t, testenv.GatewayOptions{Database: db, Tables: tables, Config: config})
+}
+
+// atOnce sends requests that don't depend on each other, some at a time: each that
+// makes the gateway look at its tables waits up to 100 ms for that, and others can
+// wait for the same look.
+func atOnce(t *testing.T, g *testenv.Gateway, requests []testenv.Request, check func(testenv.Request, testenv.Response)) {
+	t.Helper()
+	var group errgroup.Group
+	group.SetLimit(16)
+	for _, q := range requests {
+		group.Go(func() error {
+			answer, err := g.Try(t, t.Context(), q)
+			if err != nil {
+				return fmt.Errorf("%s %s: %w", q.Method, q.Path, err)
+			}
+			check(q, answer)
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Error(err)
+	}
 }
 
 // want is what a refused request must answer. Empty strings aren't compared.

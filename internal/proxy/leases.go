@@ -27,7 +27,7 @@ func (s *Server) RenewLease(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	renewed, err := s.Gate.Renew(r.Context(), claim, ttl, origin(r))
+	renewed, err := s.Gate.Renew(r.Context(), principal(r), claim, ttl, origin(r))
 	s.respondLease(w, r, http.StatusOK, renewed, err)
 }
 
@@ -39,7 +39,7 @@ func (s *Server) ReleaseLease(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	released, err := s.Gate.Release(r.Context(), claim, origin(r))
+	released, err := s.Gate.Release(r.Context(), principal(r), claim, origin(r))
 	if err != nil {
 		s.fail(w, r, err)
 		return

@@ -5,8 +5,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"io"
-	"net"
 	"net/http"
 	"regexp"
 	"runtime/debug"
@@ -16,6 +16,8 @@ import (
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
+
+	"github.com/fencegate/fencegate/internal/auth"
 )
 
 type contextKey int
@@ -26,6 +28,22 @@ const (
 )
 
 var plainRequestID = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,128}$`)
+
+// answerTime is for recording a refusal and writing an answer, beyond the request's
+// own time.
+const answerTime = 10 * time.Second
+
+// bound gives the request's connection its deadlines, which are not the HTTP
+// server's: limits can change while it serves.
+func (s *Server) bound(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		connection, end := http.NewResponseController(w), time.Now().Add(s.Limits.Request)
+		if err := errors.Join(connection.SetReadDeadline(end), connection.SetWriteDeadline(end.Add(answerTime))); err != nil {
+			s.Log.Warn("a connection's deadlines can't be set, it is not bounded by limits.request_timeout", "error", err)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
 
 // rawPath makes the router split the path as it was sent, so that every
 // segment is percent-decoded exactly once.
@@ -60,16 +78,10 @@ func (s *Server) identify(next http.Handler) http.Handler {
 			id = hex.EncodeToString(raw[:])
 		}
 		w.Header().Set("Request-Id", id)
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitKey, &visit{id: id})))
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitKey, &visit{id: id, remote: s.remoteOf(r)})))
 	})
-}
-
-func remoteAddress(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr // a unix socket has no port
-	}
-	return host
 }
 
 // logAccess writes one line for each request, without its query or body: both
@@ -80,7 +92,7 @@ func (s *Server) logAccess(next http.Handler) http.Handler {
 		watched := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
 		defer func() {
 			took := time.Since(began)
-			s.Log.Info("request", "method", r.Method, "path", r.URL.Path, "status", watched.Status(),
+			s.Log.InfoContext(r.Context(), "request", "method", r.Method, "path", r.URL.Path, "status", watched.Status(),
 				"bytes", watched.BytesWritten(), "ms", float64(took.Microseconds())/1000,
 				"request_id", requestID(r), "remote", remoteAddress(r),
 				"refused", watched.Header().Get(refusedHeader), "observed", watched.Header().Get(observedHeader))
@@ -98,7 +110,7 @@ func (s *Server) recoverPanic(next http.Handler) http.Handler {
 			case http.ErrAbortHandler:
 				panic(fault)
 			default:
-				s.Log.Error("a handler panicked", "panic", fault, "request_id", requestID(r), "stack", string(debug.Stack()))
+				s.Log.ErrorContext(r.Context(), "a handler panicked", "panic", fault, "request_id", requestID(r), "stack", string(debug.Stack()))
 				s.fail(w, r, errInternal)
 			}
 		}()
@@ -113,18 +125,23 @@ func (s *Server) recoverPanic(next http.Handler) http.Handler {
 func (s *Server) limit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = gather(http.MaxBytesReader(w, r.Body, s.Limits.BodyBytes))
-		slots := s.slots
+		slots, kind, most := &s.busy.writes, writing, s.Limits.InFlight
 		if r.Method == http.MethodGet || r.Method == http.MethodHead {
-			slots = s.readSlots
+			slots, kind, most = &s.busy.reads, reading, s.Limits.mostReads()
 		}
-		here := &stay{slot: slots, tries: s.tries, whole: r.Context()}
-		select {
-		case slots <- struct{}{}:
-			defer func() { <-here.slot }()
-		default:
+		giveBack, ok := s.share(principal(r), kind)
+		if !ok {
+			s.fail(w, r, errShareTaken)
+			return
+		}
+		if !slots.take(most) {
+			giveBack()
 			s.fail(w, r, errTooManyInFlight)
 			return
 		}
+		back := func() (leave func()) { return s.shareAgain(principal(r), kind) }
+		here := &stay{leave: func() { giveBack(); slots.leave() }, back: back, tries: s.tries, whole: r.Context()}
+		defer func() { here.leave() }()
 		ctx, cancel := context.WithTimeout(r.Context(), s.Limits.Request)
 		defer cancel()
 		ctx = context.WithValue(ctx, stayKey, here)
@@ -135,18 +152,20 @@ func (s *Server) limit(next http.Handler) http.Handler {
 // stay is what a request has while it is served: a slot, and more than the usual
 // time if it needs it.
 type stay struct {
-	slot  chan struct{}   // where it has its slot
-	tries chan struct{}   // where it has it after a pause
+	leave func()          // gives its slot back
+	back  func() func()   // takes what is its principal's again, and returns what gives it back
+	tries chan struct{}   // where it has one after a pause
 	whole context.Context // ends with the caller's connection
 }
 
 // pause gives the slot up until the function it returns is called, which waits
 // for one of a few that are not the newcomers'.
 func (s *stay) pause() (resume func()) {
-	<-s.slot
+	s.leave()
 	return func() {
-		s.slot = s.tries
-		s.slot <- struct{}{}
+		s.tries <- struct{}{}
+		giveBack := s.back()
+		s.leave = func() { giveBack(); <-s.tries }
 	}
 }
 
@@ -175,12 +194,7 @@ func (s *Server) loopbackOnly(next http.Handler) http.Handler {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host := r.Host
-		if name, _, err := net.SplitHostPort(host); err == nil {
-			host = name
-		}
-		ip := net.ParseIP(strings.Trim(host, "[]"))
-		if host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		if !auth.IsLoopback(r.Host) {
 			s.fail(w, r, &fault{status: http.StatusMisdirectedRequest, slug: "misdirected_request", parameter: "Host",
 				detail: "under auth: none the gateway answers only to localhost and loopback addresses; let what stands in front of it set Host"})
 			return

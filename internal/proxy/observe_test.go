@@ -278,6 +278,32 @@ func TestAFenceColumnKeepsOnlyTokensThatTheMarkKnows(t *testing.T) {
 	is("a row of none of them", "F", "0")
 }
 
+// Idempotency keys know no modes: a tombstone stops what it stops under enforcement.
+func TestATombstoneHoldsInObserveMode(t *testing.T) {
+	t.Parallel()
+	address, prefix := testenv.Redis(t)
+	db := testenv.Postgres(t)
+	db.Exec(t, `CREATE SCHEMA shop;`+observeSQL)
+	start := func(mode string) *testenv.Gateway {
+		return testenv.StartGateway(t, testenv.GatewayOptions{Database: db, RedisURL: address, KeyPrefix: prefix,
+			Tables: "tables:\n  - {name: shop.strict, lock: \"item:{sku}\", mode: " + mode + "}\n"})
+	}
+	enforcing, observing := start("enforce"), start("observe")
+	old, _ := superseded(t, enforcing, "item:A")
+	q := patching("strict?sku=eq.A", `{"n":1}`, with(old, "Idempotency-Key", "k"))
+	mustRefuse(t, enforcing.Do(t, q), want{status: 412, slug: "stale_token"})
+	if code := observed(t, observing, q); code != "stale_token" {
+		t.Errorf("what the mark alone refused is observed for %q", code)
+	}
+	scope := patching("strict?sku=eq.B", `{"n":1}`, with(enforcing.Acquire(t, "item:A2", 60_000), "Idempotency-Key", "s"))
+	mustRefuse(t, enforcing.Do(t, scope), want{status: 403, slug: "lock_scope"})
+	mustRefuse(t, observing.Do(t, scope), want{status: 403, slug: "lock_scope"})
+	scope.Header = http.Header{"Idempotency-Key": {"s"}}
+	if code := observed(t, observing, scope); code != "fencing_required" {
+		t.Errorf("without the claim that was refused it is observed for %q", code)
+	}
+}
+
 func TestObservedWritesGoOnWithoutTheLockService(t *testing.T) {
 	t.Parallel()
 	db := testenv.Postgres(t)

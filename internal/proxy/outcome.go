@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"github.com/fencegate/fencegate/internal/auth"
 	"github.com/fencegate/fencegate/internal/statement"
 )
 
@@ -28,7 +29,9 @@ const Several = "several"
 
 // visit is what a request has from its first to its last step.
 type visit struct {
-	id string
+	id        string
+	remote    string
+	principal auth.Principal
 	Outcome
 }
 
@@ -61,7 +64,7 @@ func (s *Server) observe(r *http.Request, status int, took time.Duration) {
 	}
 	o := visitOf(r).Outcome
 	o.Method, o.Route, o.Status, o.Took = r.Method, s.routeOf(r), cmp.Or(status, http.StatusOK), took
-	s.Observe(o)
+	s.Observe(r.Context(), o)
 }
 
 // routeOf also finds the route of what was turned away before it was routed.
@@ -77,10 +80,10 @@ type InFlight struct{ Writes, Reads, Streams int }
 
 // InFlight returns how many there are now.
 func (s *Server) InFlight() InFlight {
-	return InFlight{Writes: len(s.slots), Reads: len(s.readSlots), Streams: len(s.streams)}
+	return InFlight{Writes: s.busy.writes.count(), Reads: s.busy.reads.count(), Streams: s.busy.streams.count()}
 }
 
 // MostInFlight returns how many there may be.
 func (s *Server) MostInFlight() InFlight {
-	return InFlight{Writes: cap(s.slots), Reads: cap(s.readSlots), Streams: cap(s.streams)}
+	return InFlight{Writes: s.Limits.InFlight, Reads: s.Limits.mostReads(), Streams: maxStreams}
 }

@@ -41,8 +41,8 @@ func (s *Server) leaseState(r *http.Request, text string) (api.LeaseState, error
 	if err != nil {
 		return api.LeaseState{}, malformedFencing("key", err)
 	}
-	state, err := s.Gate.Look(r.Context(), key)
-	return apiState(key, state), err
+	state, err := s.Gate.Look(r.Context(), principal(r), key)
+	return apiState(r, key, state), err
 }
 
 func (s *Server) leasePage(r *http.Request, params api.ReadLeaseParams) (api.LeasePage, error) {
@@ -52,9 +52,9 @@ func (s *Server) leasePage(r *http.Request, params api.ReadLeaseParams) (api.Lea
 	if err := cmp.Or(checkQuery(r, "prefix", "limit", "cursor"), err, malformed); err != nil {
 		return page, err
 	}
-	live, last, err := s.Gate.ListLeases(r.Context(), fence.Selection{Prefix: valueOf(params.Prefix), After: after, Limit: limit})
+	live, last, err := s.Gate.ListLeases(r.Context(), principal(r), fence.Selection{Prefix: valueOf(params.Prefix), After: after, Limit: limit})
 	for _, state := range live {
-		page.Leases = append(page.Leases, apiState(state.Mark.Key, state))
+		page.Leases = append(page.Leases, apiState(r, state.Mark.Key, state))
 	}
 	if last != "" {
 		page.NextCursor = new(last.Wire())
@@ -62,14 +62,17 @@ func (s *Server) leasePage(r *http.Request, params api.ReadLeaseParams) (api.Lea
 	return page, err
 }
 
-func apiState(key lease.Key, state gate.State) api.LeaseState {
+// apiState has the mark for administrators only: its token is another's.
+func apiState(r *http.Request, key lease.Key, state gate.State) api.LeaseState {
 	answer := api.LeaseState{Key: key.Wire(), Live: state.Live}
 	if state.Live {
 		answer.RemainingMs = new(state.Left.Milliseconds())
 	}
 	if state.Mark.Token != 0 {
-		answer.Mark = new(apiMark(state.Mark))
 		answer.MarkHoldsLease = &state.OfMark
+		if principal(r).Admin {
+			answer.Mark = new(apiMark(state.Mark))
+		}
 	}
 	return answer
 }
@@ -98,7 +101,7 @@ func (s *Server) markPage(r *http.Request, params api.ListMarksParams) (api.Mark
 		if err != nil {
 			return page, malformedFencing("key", err)
 		}
-		mark, err := s.Gate.Mark(r.Context(), key)
+		mark, err := s.Gate.Mark(r.Context(), principal(r), key)
 		if err == nil && mark.Token != 0 {
 			page.Marks = append(page.Marks, apiMark(mark))
 		}
@@ -112,7 +115,7 @@ func (s *Server) markPage(r *http.Request, params api.ListMarksParams) (api.Mark
 	if err != nil {
 		return page, err
 	}
-	marks, err := s.Gate.ListMarks(r.Context(), fence.Selection{Prefix: valueOf(params.Prefix), After: after, Limit: limit + 1})
+	marks, err := s.Gate.ListMarks(r.Context(), principal(r), fence.Selection{Prefix: valueOf(params.Prefix), After: after, Limit: limit + 1})
 	if len(marks) > limit {
 		marks = marks[:limit]
 		page.NextCursor = new(marks[limit-1].Key.Wire())
@@ -190,7 +193,7 @@ func (s *Server) grantPage(r *http.Request, params api.ListGrantsParams) (api.Gr
 			return page, err
 		}
 	}
-	grants, err := s.Gate.ListGrants(r.Context(), key, before, limit+1)
+	grants, err := s.Gate.ListGrants(r.Context(), principal(r), key, before, limit+1)
 	if len(grants) > limit {
 		grants = grants[:limit]
 		page.NextCursor = new(strconv.FormatInt(grants[limit-1].ID, 10))

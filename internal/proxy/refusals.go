@@ -26,7 +26,7 @@ func (s *Server) ListRefusals(w http.ResponseWriter, r *http.Request, params api
 		s.fail(w, r, err)
 		return
 	}
-	records, err := s.Gate.ListRefusals(r.Context(), filter, limit+1) // one more tells whether there is a next page
+	records, err := s.Gate.ListRefusals(r.Context(), principal(r), filter, limit+1) // one more tells whether there is a next page
 	if err != nil {
 		s.fail(w, r, err)
 		return
@@ -102,7 +102,7 @@ func (s *Server) ReadRefusal(w http.ResponseWriter, r *http.Request, id string) 
 		s.fail(w, r, err)
 		return
 	}
-	story, err := s.Gate.Refusal(r.Context(), number)
+	story, err := s.Gate.Refusal(r.Context(), principal(r), number)
 	if err != nil {
 		s.fail(w, r, err)
 		return

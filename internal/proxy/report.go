@@ -22,7 +22,7 @@ func (s *Server) ReportRefusals(w http.ResponseWriter, r *http.Request, params a
 	if params.Since != nil {
 		since = *params.Since
 	}
-	report, err := s.Gate.Report(r.Context(), since)
+	report, err := s.Gate.Report(r.Context(), principal(r), since)
 	if err != nil {
 		s.fail(w, r, err)
 		return

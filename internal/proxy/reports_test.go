@@ -101,8 +101,7 @@ func backends(t *testing.T, pool *pgxpool.Pool) string {
 
 func TestAClientThatHangsUpBreaksNoConnection(t *testing.T) {
 	t.Parallel()
-	db := testenv.Postgres(t)
-	db.Exec(t, devstack.Shop)
+	db := testenv.Shop(t)
 	g := testenv.StartGateway(t, testenv.GatewayOptions{Database: db, Config: fmt.Sprintf("database: {url: '%s', pool_size: 1}\n", db.URL)})
 	l := g.Acquire(t, "inventory:SKU-1", 60000)
 	if answer := g.Patch(t, l, "inventory?sku=eq.SKU-1", `{"available":1}`); answer.Status != http.StatusNoContent {

@@ -6,14 +6,17 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/go-chi/chi/v5"
 
 	"github.com/fencegate/fencegate/internal/api"
+	"github.com/fencegate/fencegate/internal/auth"
 	"github.com/fencegate/fencegate/internal/catalog"
 	"github.com/fencegate/fencegate/internal/gate"
 )
@@ -26,11 +29,16 @@ type Config struct {
 	Contract []byte // openapi.yaml as it is served
 	Log      *slog.Logger
 	Limits   Limits
+	// Authenticate says who a request comes from. Errors: *identity.Rejection,
+	// identity.ErrUnavailable.
+	Authenticate func(*http.Request) (auth.Principal, error)
+	// TrustedProxies are whom X-Forwarded-For is taken from. Zero value: nobody.
+	TrustedProxies []netip.Prefix
 	// LoopbackOnly refuses requests to any other host name. Zero value: any.
 	LoopbackOnly bool
-	// Observe is told what became of each request, and must not block. Zero value:
-	// nobody is.
-	Observe func(Outcome)
+	// Observe is told what became of each request, with the request's context, and
+	// must not block. Zero value: nobody is.
+	Observe func(context.Context, Outcome)
 }
 
 // Limits bounds what one request may cost. All must be positive.
@@ -40,6 +48,7 @@ type Limits struct {
 	Rows        int   // of a read's answer, of a write's body
 	Filters     int
 	InFlight    int // writes and lease calls served at once, and half as many reads; more are turned away with 503
+	PerOne      int // of them, those of one principal, and half of the waiting and the streams; 0: no bound
 	Waiting     int // acquires that wait for a lock at once
 	Request     time.Duration
 }
@@ -47,12 +56,9 @@ type Limits struct {
 // Server is the public HTTP handler.
 type Server struct {
 	Config
-	slots     chan struct{}
-	readSlots chan struct{}
-	tries     chan struct{} // of requests that have waited
-	waiters   chan struct{}
-	streams   chan struct{}
-	router    chi.Router
+	busy   *busy
+	tries  chan struct{} // of requests that have waited
+	router chi.Router
 }
 
 var _ api.ServerInterface = (*Server)(nil)
@@ -63,11 +69,13 @@ func New(cfg Config) (*Server, error) {
 	if l.BodyBytes < 1 || l.AnswerBytes < 1 || l.Rows < 1 || l.Filters < 1 || l.InFlight < 1 || l.Waiting < 1 || l.Request < 1 {
 		return nil, errors.New("proxy: every limit must be positive")
 	}
-	s := &Server{Config: cfg, slots: make(chan struct{}, l.InFlight), readSlots: make(chan struct{}, max(1, l.InFlight/2)),
-		tries: make(chan struct{}, max(1, l.InFlight/16)), waiters: make(chan struct{}, l.Waiting), streams: make(chan struct{}, maxStreams)}
+	if cfg.Authenticate == nil {
+		return nil, errors.New("proxy: nobody says who a request comes from")
+	}
+	s := &Server{Config: cfg, busy: newBusy(), tries: make(chan struct{}, max(1, l.InFlight/16))}
 	router := chi.NewRouter()
 	s.router = router
-	router.Use(rawPath, joinPrefer, s.identify, s.logAccess, s.recoverPanic, s.loopbackOnly, s.limit)
+	router.Use(s.bound, rawPath, joinPrefer, s.identify, s.logAccess, s.recoverPanic, s.loopbackOnly, s.authenticate, s.throttle, s.limit)
 	router.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, &fault{status: http.StatusNotFound, slug: "not_found", detail: "there is nothing at " + r.URL.Path})
 	})
@@ -79,11 +87,23 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
+// Next returns the handler of cfg that is to take over from s. What s still serves
+// counts towards the limits of both.
+func (s *Server) Next(cfg Config) (*Server, error) {
+	next, err := New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	next.busy = s.busy
+	return next, nil
+}
+
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.router.ServeHTTP(w, r) }
 
 // ReadContract answers GET /openapi.yaml.
 func (s *Server) ReadContract(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/yaml")
+	w.Header().Del("Cache-Control") // it holds no data
 	w.Write(s.Contract)
 }

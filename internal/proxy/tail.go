@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,12 +12,17 @@ import (
 
 	"github.com/fencegate/fencegate/internal/api"
 	"github.com/fencegate/fencegate/internal/audit"
+	"github.com/fencegate/fencegate/internal/auth"
 )
 
 const (
 	maxStreams = 32
 	heartbeat  = 10 * time.Second
 )
+
+// theEnd is the last event of a stream whose gateway stops: to be asked for at
+// another one.
+const theEnd = "event: stopping\ndata: {}\n\n"
 
 var (
 	errTooManyStreams = &fault{status: http.StatusServiceUnavailable, slug: "overloaded", detail: "too many callers follow the refusals", retryAfter: 5 * time.Second}
@@ -30,15 +36,18 @@ func (s *Server) StreamRefusals(w http.ResponseWriter, r *http.Request, params a
 		s.fail(w, r, err)
 		return
 	}
-	select {
-	case s.streams <- struct{}{}:
-		defer func() { <-s.streams }()
-	default:
+	giveBack, ok := s.share(principal(r), streaming)
+	if !ok {
+		s.fail(w, r, errShareTaken)
+		return
+	}
+	defer giveBack()
+	if !s.busy.streams.take(maxStreams) {
 		s.fail(w, r, errTooManyStreams)
 		return
 	}
+	defer s.busy.streams.leave()
 	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("Cache-Control", "no-store")
 	if r.Method == http.MethodHead {
 		return
 	}
@@ -51,10 +60,10 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, filter audit.Fil
 	defer r.Context().Value(stayKey).(*stay).pause()()
 	out := s.stream(w, r)
 	var sent time.Time
-	err := s.Gate.TailRefusals(out.whole, filter, from, func(records []audit.Record) error {
+	err := s.Gate.TailRefusals(out.whole, principal(r), filter, from, func(records []audit.Record) error {
 		select {
 		case <-s.Gate.Stopped():
-			return errStopping
+			return cmp.Or(out.send(func() error { return write(w, theEnd) }), errStopping)
 		default:
 		}
 		if len(records) == 0 && time.Since(sent) < heartbeat {
@@ -63,6 +72,10 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, filter audit.Fil
 		sent = time.Now()
 		return out.send(func() error { return write(w, events(records)) })
 	})
+	if errors.Is(err, auth.ErrDenied) {
+		s.fail(w, r, err)
+		return
+	}
 	if out.whole.Err() == nil && !errors.Is(err, errStopping) {
 		s.Log.Warn("a stream of refusals was cut off", "error", err, "request_id", requestID(r))
 		panic(http.ErrAbortHandler)

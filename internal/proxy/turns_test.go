@@ -8,15 +8,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/fencegate/fencegate/internal/devstack"
 	"github.com/fencegate/fencegate/internal/testenv"
 )
 
 // blocked is a gateway with few connections and an open transaction of somebody
 // else's on row SKU-1, which every write to it waits for.
 func blocked(t *testing.T, timeouts, requests string) (*testenv.Gateway, pgx.Tx) {
-	db := testenv.Postgres(t)
-	db.Exec(t, devstack.Shop)
+	db := testenv.Shop(t)
 	g := testenv.StartGateway(t, testenv.GatewayOptions{Database: db, Config: fmt.Sprintf(
 		"database: {url: '%s', pool_size: 3, %s}\nlimits: {request_timeout: %s}\n", db.URL, timeouts, requests)})
 	tx, err := db.Pool(t).Begin(t.Context())

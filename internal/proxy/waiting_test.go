@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fencegate/fencegate/internal/devstack"
 	"github.com/fencegate/fencegate/internal/testenv"
 )
 
@@ -83,8 +82,7 @@ func TestAReleaseAtAnotherGatewayIsHeardOf(t *testing.T) {
 
 func TestAnAcquireMayWaitLongerThanARequest(t *testing.T) {
 	t.Parallel()
-	db := testenv.Postgres(t)
-	db.Exec(t, devstack.Shop)
+	db := testenv.Shop(t)
 	g := testenv.StartGateway(t, testenv.GatewayOptions{Database: db, Config: told + fmt.Sprintf(
 		"database: {url: '%s', statement_timeout: 900ms, lock_timeout: 800ms}\nlimits: {request_timeout: 1s, max_in_flight: 1}\n", db.URL)})
 	g.Acquire(t, "long", 3000)

@@ -1,6 +1,7 @@
 package statement
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -43,7 +44,7 @@ func (c Columns) Any() bool { return c.All || len(c.Names)+len(c.Outputs) > 0 }
 // a member that would be there twice.
 func (c Columns) Check(table *catalog.Table) error {
 	for _, name := range c.Names {
-		if err := known(table, name, "select"); err != nil {
+		if err := mayReturn(table, name, "select"); err != nil {
 			return err
 		}
 	}
@@ -52,15 +53,37 @@ func (c Columns) Check(table *catalog.Table) error {
 		if o.Star {
 			continue
 		}
-		if err := o.Path.check(table, o.Column, "select"); err != nil {
+		if err := cmp.Or(mayReturn(table, o.Column, "select"), o.Path.check(table, o.Column, "select")); err != nil {
 			return err
 		}
-		if _, taken := table.Column(o.Name()); star && taken {
+		if _, taken := table.Column(o.Name()); star && taken && table.May(catalog.Select, o.Name()) {
 			return &Fault{Code: NamedTwice, Column: o.Column, Parameter: "select",
 				Detail: fmt.Sprintf("%q is among the columns of * already; give it an alias", o.Name())}
 		}
 	}
 	return nil
+}
+
+// of returns c with the columns that may be returned in place of all of table's,
+// where not all may.
+func (c Columns) of(table *catalog.Table) Columns {
+	if !table.Hides() {
+		return c
+	}
+	if c.All {
+		return Columns{Names: table.Returnable()}
+	}
+	var outputs []Output
+	for _, o := range c.Outputs {
+		if !o.Star {
+			outputs = append(outputs, o)
+			continue
+		}
+		for _, name := range table.Returnable() {
+			outputs = append(outputs, Output{Column: name})
+		}
+	}
+	return Columns{Names: c.Names, Outputs: outputs}
 }
 
 // needed names the table's columns that the outputs are made of; all says that

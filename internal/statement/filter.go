@@ -31,7 +31,8 @@ func checkFilters(table *catalog.Table, filters []Filter, parameter string) erro
 		if f.group() {
 			err = checkFilters(table, f.Parts, cmp.Or(parameter, f.Parameter()))
 		} else {
-			err = f.Path.check(table, f.Column, cmp.Or(parameter, f.Parameter()))
+			parameter := cmp.Or(parameter, f.Parameter())
+			err = cmp.Or(maySearch(table, f.Column, parameter), f.Path.check(table, f.Column, parameter))
 		}
 		if err != nil {
 			return err

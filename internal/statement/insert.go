@@ -143,7 +143,7 @@ func onConflict(b *builder, m Mutation, names []string, claims []lease.Claim) er
 
 func checkInsertColumns(m Mutation) error {
 	for _, name := range m.Columns {
-		if err := known(m.Table, name, "columns"); err != nil {
+		if err := m.sets(name, "columns"); err != nil {
 			return err
 		}
 	}
@@ -152,7 +152,7 @@ func checkInsertColumns(m Mutation) error {
 	}
 	if m.Upsert != nil {
 		for _, name := range m.Upsert.Target {
-			if err := known(m.Table, name, "on_conflict"); err != nil {
+			if err := maySearch(m.Table, name, "on_conflict"); err != nil {
 				return err
 			}
 		}

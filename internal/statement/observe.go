@@ -24,6 +24,14 @@ func (m Mutation) Observed() bool {
 	return m.Table != nil && m.Table.Observe
 }
 
+// Lock is the lock template of m's target.
+func (m Mutation) Lock() lease.Template {
+	if m.Routine != nil {
+		return m.Routine.Lock
+	}
+	return m.Table.Lock
+}
+
 // unpinned stands for the key of filters that pin none; it equals no other.
 const unpinned = "NULL::pg_catalog.text"
 

@@ -1,6 +1,7 @@
 package statement
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -24,6 +25,7 @@ func buildQuery(q Query) (Statement, error) {
 		return Statement{}, err
 	}
 	var b builder
+	q.Columns, q.ETag = q.Columns.of(q.Table), q.ETag && !q.Table.Hides()
 	columns := "t.*"
 	answered := q.Columns
 	if names, all := q.Columns.needed(); !all && !q.ETag {
@@ -58,7 +60,7 @@ func (q Query) check() error {
 
 func checkOrder(table *catalog.Table, order []OrderTerm) error {
 	for _, term := range order {
-		if err := term.Path.check(table, term.Column, "order"); err != nil {
+		if err := cmp.Or(mayReturn(table, term.Column, "order"), term.Path.check(table, term.Column, "order")); err != nil {
 			return err
 		}
 	}

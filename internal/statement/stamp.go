@@ -97,7 +97,7 @@ func stampInsert(b *builder, m Mutation, names []string, claims []lease.Claim) (
 
 // checkStamp keeps the fence column out of what a request may write.
 func checkStamp(t *catalog.Table, names []string) error {
-	if t.FenceColumn == "" || !slices.Contains(names, t.FenceColumn) {
+	if t.FenceColumn == "" || !slices.Contains(names, t.FenceColumn) || !t.Shows(t.FenceColumn) {
 		return nil
 	}
 	return &Fault{Code: FenceColumn, Column: t.FenceColumn,

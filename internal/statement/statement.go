@@ -147,6 +147,7 @@ const (
 	NotInColumns   Code = "not_in_columns"  // a member beside the listed columns
 	NotJSON        Code = "not_json"        // a path into a column of another type
 	FenceColumn    Code = "fence_column"    // a member that is the gateway's to set
+	NotAllowed     Code = "column_not_allowed"
 	MixedRows      Code = "mixed_rows"      // rows with other members, which need a statement each
 	NamedTwice     Code = "malformed_query" // two members of one name
 	NotALiteral    Code = "invalid_value"   // JSON for a type that only PostgreSQL's literal can give
@@ -197,6 +198,8 @@ func build(m Mutation, claims []lease.Claim) ([]Statement, error) {
 	if err := checkColumns(m); err != nil {
 		return nil, err
 	}
+	m.Return = m.Return.of(m.Table)
+	m.ETag = m.ETag && !m.Table.Hides()
 	switch m.Op {
 	case catalog.Insert:
 		return buildInserts(m, claims)
@@ -214,7 +217,7 @@ func checkColumns(m Mutation) error {
 		rows = append(slices.Clone(rows), *m.Increment)
 	}
 	for _, row := range rows {
-		if err := checkRow(m.Table, row); err != nil {
+		if err := checkRow(m, row); err != nil {
 			return err
 		}
 	}
@@ -224,35 +227,65 @@ func checkColumns(m Mutation) error {
 	if err := m.Return.Check(m.Table); err != nil {
 		return err
 	}
+	if m.IfMatch != nil && m.Table.Hides() {
+		return &Fault{Code: NotAllowed, Parameter: "If-Match",
+			Detail: fmt.Sprintf("an ETag is of the whole row, and not all columns of %q may be read", m.Table.Name)}
+	}
 	if err := checkOrder(m.Table, m.Order); err != nil {
 		return err
 	}
 	return checkFilters(m.Table, m.Filters, "")
 }
 
-func checkRow(t *catalog.Table, row Row) error {
-	if err := checkStamp(t, row.Names); err != nil {
+func checkRow(m Mutation, row Row) error {
+	if err := checkStamp(m.Table, row.Names); err != nil {
 		return err
 	}
 	loose := false
 	for _, name := range row.Names {
-		column, ok := t.Column(name)
-		if !ok {
-			return unknown(t, name, "")
+		if err := m.sets(name, ""); err != nil {
+			return err
 		}
+		column, _ := m.Table.Column(name)
 		loose = loose || looseJSON(column)
 	}
 	if !loose {
 		return nil
 	}
-	return checkMembers(row, t.Column)
+	return checkMembers(row, m.Table.Column)
 }
 
-func known(table *catalog.Table, column, parameter string) error {
-	if _, ok := table.Column(column); ok {
-		return nil
+// sets returns a *Fault unless m may set the column in all that it does.
+func (m Mutation) sets(column, parameter string) error {
+	for _, op := range m.Operations() {
+		if err := allowed(m.Table, column, parameter, string(op), m.Table.May(op, column)); err != nil {
+			return err
+		}
 	}
-	return unknown(table, column, parameter)
+	return nil
+}
+
+// mayReturn returns a *Fault unless the column is there and may be returned.
+func mayReturn(table *catalog.Table, column, parameter string) error {
+	return allowed(table, column, parameter, "read", table.May(catalog.Select, column))
+}
+
+// maySearch returns a *Fault unless a filter may name the column.
+func maySearch(table *catalog.Table, column, parameter string) error {
+	return allowed(table, column, parameter, "filter by", table.MaySearch(column))
+}
+
+// allowed tells a column that may be used otherwise from one that is not there,
+// for all that the caller is to know.
+func allowed(table *catalog.Table, column, parameter, act string, may bool) error {
+	switch {
+	case !table.Shows(column):
+		return unknown(table, column, parameter)
+	case !may:
+		return &Fault{Code: NotAllowed, Column: column, Parameter: parameter,
+			Detail: fmt.Sprintf("you may not %s the column %q of table %q", act, column, table.Name)}
+	}
+	return nil
 }
 
 func unknown(table *catalog.Table, column, parameter string) error {

@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
-	"github.com/fencegate/fencegate/internal/devstack"
 	"github.com/fencegate/fencegate/internal/testenv"
 )
 
@@ -183,8 +182,7 @@ var afterTraffic = []struct {
 
 func TestTheNumbersRiseWithWhatHappens(t *testing.T) {
 	t.Parallel()
-	db := testenv.Postgres(t)
-	db.Exec(t, devstack.Shop)
+	db := testenv.Shop(t)
 	db.Exec(t, `INSERT INTO shop.inventory (sku) VALUES ('SKU-PRIVATE')`)
 	g := testenv.StartGateway(t, testenv.GatewayOptions{Database: db, Config: told})
 

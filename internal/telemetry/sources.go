@@ -1,6 +1,8 @@
 package telemetry
 
 import (
+	"time"
+
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -9,12 +11,15 @@ import (
 	"github.com/fencegate/fencegate/internal/proxy"
 )
 
-// Sources are read at each scrape. All are needed.
+// Sources are read at each scrape. All are needed, but for Traces.
 type Sources struct {
-	Server  *proxy.Server
+	Server  func() *proxy.Server // that serves now
 	Gate    *gate.Gate
-	Catalog *catalog.Catalog
-	Pools   map[string]*pgxpool.Pool // by the kind of their work
+	Catalog func() *catalog.Catalog     // that is served now
+	Pools   map[string]*pgxpool.Pool    // by the kind of their work
+	Ready   func() bool                 // what /readyz says
+	Ends    func() map[string]time.Time // of the certificates, by listener
+	Traces  *Traces                     // nil: off
 }
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
@@ -22,6 +27,10 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
+	ready = describe("ready", "Whether /readyz answers 200: 1, or else 0.")
+
+	certificateEnds = describe("certificate_expiry_timestamp_seconds", "When the certificate that a listener shows ends.", "listener")
+
 	inFlight      = describe("http_requests_in_flight", "Requests that hold a slot.", "kind")
 	inFlightLimit = describe("http_requests_in_flight_limit", "Requests that may hold a slot at once.", "kind")
 
@@ -38,13 +47,17 @@ var (
 	poolWaits       = describe("pool_waits_total", "Connections that were waited for, because none was idle.", "pool")
 	poolWaitSeconds = describe("pool_wait_seconds_total", "Time spent waiting for connections that were then taken.", "pool")
 	poolGivenUp     = describe("pool_acquires_given_up_total", "Waits for a connection that ended without one.", "pool")
+
+	spansSent    = describe("trace_spans_sent_total", "Spans that the receiver of traces has taken.")
+	spansDropped = describe("trace_spans_dropped_total", "Spans that were not sent.", "reason")
 )
 
 // Describe implements prometheus.Collector.
 func (s Sources) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		inFlight, inFlightLimit, acquiresWaiting, writesWaiting, catalogLooks, catalogChanges, catalogFailures,
+		ready, certificateEnds, inFlight, inFlightLimit, acquiresWaiting, writesWaiting, catalogLooks, catalogChanges, catalogFailures,
 		poolConnections, poolLimit, poolAcquires, poolWaits, poolWaitSeconds, poolGivenUp,
+		spansSent, spansDropped,
 	} {
 		to <- d
 	}
@@ -53,7 +66,12 @@ func (s Sources) Describe(to chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (s Sources) Collect(to chan<- prometheus.Metric) {
 	r := reading{to}
-	now, most := s.Server.InFlight(), s.Server.MostInFlight()
+	r.flag(ready, s.Ready())
+	for listener, end := range s.Ends() {
+		r.gauge(certificateEnds, int(end.Unix()), listener)
+	}
+	server := s.Server()
+	now, most := server.InFlight(), server.MostInFlight()
 	for _, kind := range []struct {
 		name      string
 		now, most int
@@ -64,10 +82,16 @@ func (s Sources) Collect(to chan<- prometheus.Metric) {
 	acquires, writes := s.Gate.Waiting()
 	r.gauge(acquiresWaiting, acquires)
 	r.gauge(writesWaiting, writes)
-	looks := s.Catalog.Looks()
+	looks := s.Catalog().Looks()
 	r.counter(catalogLooks, float64(looks.Done))
 	r.counter(catalogChanges, float64(looks.Changed))
 	r.counter(catalogFailures, float64(looks.Failed))
+	if s.Traces != nil {
+		box := s.Traces.outbox
+		r.counter(spansSent, float64(box.sent.Load()))
+		r.counter(spansDropped, float64(box.full.Load()), "queue_full")
+		r.counter(spansDropped, float64(box.lost.Load()), "send_failed")
+	}
 	for name, pool := range s.Pools {
 		r.pool(name, pool.Stat())
 	}
@@ -78,6 +102,14 @@ type reading struct{ to chan<- prometheus.Metric }
 
 func (r reading) gauge(d *prometheus.Desc, value int, labels ...string) {
 	r.to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(value), labels...)
+}
+
+func (r reading) flag(d *prometheus.Desc, set bool) {
+	value := 0
+	if set {
+		value = 1
+	}
+	r.gauge(d, value)
 }
 
 func (r reading) counter(d *prometheus.Desc, value float64, labels ...string) {

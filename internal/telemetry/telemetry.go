@@ -30,11 +30,12 @@ type Metrics struct {
 	registry *prometheus.Registry
 	served   served
 	inside   inside
+	reloads  reloads
 }
 
 // New returns the metrics of a gateway of this version.
 func New(version string) *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry(), served: newServed(), inside: newInside()}
+	m := &Metrics{registry: prometheus.NewRegistry(), served: newServed(), inside: newInside(), reloads: newReloads()}
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: namespace, Name: "build_info", Help: "Always 1; the labels tell what runs.",
 	}, []string{"version", "go_version"})
@@ -43,6 +44,7 @@ func New(version string) *Metrics {
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(m.served.all()...)
 	m.registry.MustRegister(m.inside.all()...)
+	m.registry.MustRegister(m.reloads.all()...)
 	return m
 }
 

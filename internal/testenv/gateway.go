@@ -31,6 +31,7 @@ type GatewayOptions struct {
 	LockService string    // YAML of the lock service, instead of the section redis; "": RedisURL and KeyPrefix
 	Tables      string    // "": devstack.ShopTables
 	Config      string    // more top-level YAML sections
+	Auth        string    // YAML of who may come, from auth: on; "": auth: none
 	Env         []string
 }
 
@@ -40,6 +41,9 @@ type Gateway struct {
 	AdminURL string
 	Database *Database
 	Options  GatewayOptions
+	// Credential is what requests are sent with, as Bearer; "": none is.
+	Credential string
+	Config     string // the file that it reads
 
 	cmd   *exec.Cmd
 	log   *logBuffer
@@ -51,8 +55,7 @@ type Gateway struct {
 func StartGateway(t testing.TB, o GatewayOptions) *Gateway {
 	t.Helper()
 	if o.Database == nil {
-		o.Database = Postgres(t)
-		o.Database.Exec(t, devstack.Shop)
+		o.Database = Shop(t)
 	}
 	shared, prefix := "", ""
 	if o.LockService == "" && (o.RedisURL == "" || o.KeyPrefix == "") {
@@ -61,8 +64,9 @@ func StartGateway(t testing.TB, o GatewayOptions) *Gateway {
 	o.RedisURL, o.KeyPrefix = first(o.RedisURL, shared), first(o.KeyPrefix, prefix)
 	o.DatabaseURL = first(o.DatabaseURL, o.Database.URL)
 	o.Tables = first(o.Tables, devstack.ShopTables)
-	g := &Gateway{Database: o.Database, Options: o}
-	g.start(t, writeConfig(t, o))
+	g := &Gateway{Database: o.Database, Options: o, Config: filepath.Join(t.TempDir(), "gateway.yaml")}
+	g.Configure(t, o)
+	g.start(t)
 	t.Cleanup(func() { g.Stop(t) })
 	return g
 }
@@ -73,10 +77,18 @@ func (g *Gateway) Again(t testing.TB) *Gateway {
 	return StartGateway(t, g.Options)
 }
 
-func writeConfig(t testing.TB, o GatewayOptions) string {
+// As is g for requests under another credential.
+func (g *Gateway) As(credential string) *Gateway {
+	as := *g
+	as.Credential = credential
+	return &as
+}
+
+// Configure writes the gateway's file as it would be if it had been started with o.
+func (g *Gateway) Configure(t testing.TB, o GatewayOptions) {
 	t.Helper()
 	quote := func(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
-	text := "listen: 127.0.0.1:0\nadmin_listen: localhost:0\nauth: none\n"
+	text := "listen: 127.0.0.1:0\nadmin_listen: localhost:0\n" + first(o.Auth, "auth: none\n")
 	if o.LockService != "" {
 		text += o.LockService
 	} else if !strings.Contains(o.Config, "redis:") {
@@ -86,16 +98,14 @@ func writeConfig(t testing.TB, o GatewayOptions) string {
 		// What a test counts on a wire is to come from requests alone.
 		text += fmt.Sprintf("database: {url: %s, reload_on_notify: false}\n", quote(o.DatabaseURL))
 	}
-	path := filepath.Join(t.TempDir(), "gateway.yaml")
-	if err := os.WriteFile(path, []byte(text+o.Tables+o.Config), 0o600); err != nil {
+	if err := os.WriteFile(g.Config, []byte(text+o.Tables+o.Config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return path
 }
 
-func (g *Gateway) start(t testing.TB, config string) {
+func (g *Gateway) start(t testing.TB) {
 	t.Helper()
-	g.cmd = exec.Command(GatewayBinary(t), "serve", "--config", config)
+	g.cmd = exec.Command(GatewayBinary(t), "serve", "--config", g.Config)
 	g.cmd.Env = append(os.Environ(), g.Options.Env...)
 	g.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	g.log = newLogBuffer()

@@ -33,6 +33,7 @@ const PostgresEnv = "FENCEGATE_TEST_POSTGRES_URL"
 const (
 	startTimeout = 2 * time.Minute // a loaded machine, and initdb
 	actTimeout   = 30 * time.Second
+	maxName      = 50             // of a template: with what is added to it less than PostgreSQL's 63 bytes
 	templateLock = 0x66656e636567 // "fenceg", any number that is the same for all
 )
 
@@ -63,20 +64,78 @@ var sharedPostgres = sync.OnceValues(func() (string, error) {
 // it at the test's end.
 func Postgres(t testing.TB) *Database {
 	t.Helper()
-	address := mustStart(t, sharedPostgres)
-	template, err := ensureTemplate(t.Context(), address)
-	if err != nil {
-		t.Fatalf("making the template database: %v", err)
-	}
-	return create(t, address, template)
+	return create(t, mustStart(t, plainTemplate))
+}
+
+// Shop is Postgres with devstack.Shop in it.
+func Shop(t testing.TB) *Database {
+	t.Helper()
+	return create(t, mustStart(t, shopTemplate))
 }
 
 // EmptyPostgres makes a database without the gateway's schema for this test, and
 // drops it at the test's end.
 func EmptyPostgres(t testing.TB) *Database {
 	t.Helper()
-	return create(t, mustStart(t, sharedPostgres), "template0")
+	return create(t, "template0")
 }
+
+// OnServer runs a statement on the shared server, in no test's database.
+func OnServer(t testing.TB, sql string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), actTimeout)
+	defer cancel()
+	if _, err := mustStart(t, sharedServer).Exec(ctx, sql); err != nil {
+		t.Fatalf("executing %q: %v", sql, err)
+	}
+}
+
+var (
+	plainTemplate = sync.OnceValues(func() (string, error) { return sharedTemplate("") })
+	shopTemplate  = sync.OnceValues(func() (string, error) { return sharedTemplate(devstack.Shop) })
+)
+
+func sharedTemplate(seed string) (string, error) {
+	address, err := sharedPostgres()
+	if err != nil {
+		return "", err
+	}
+	name, err := ensureTemplate(context.Background(), address, seed)
+	if err != nil {
+		return "", fmt.Errorf("making the template database: %w", err)
+	}
+	return name, nil
+}
+
+// server is where databases are made and dropped. A connection costs more than what
+// is done on it, so that a few are kept.
+type server struct {
+	*pgxpool.Pool
+	address string
+	copying string // how CREATE DATABASE is to copy, as a clause
+}
+
+var sharedServer = sync.OnceValues(func() (server, error) {
+	address, err := sharedPostgres()
+	if err != nil {
+		return server{}, err
+	}
+	c, err := pgxpool.ParseConfig(address)
+	if err != nil {
+		return server{}, err
+	}
+	c.MaxConns = 4
+	s := server{address: address}
+	if s.Pool, err = pgxpool.NewWithConfig(context.Background(), c); err != nil {
+		return server{}, err
+	}
+	var knowsStrategies bool
+	err = s.QueryRow(context.Background(), "SELECT current_setting('server_version_num')::int >= 150000").Scan(&knowsStrategies)
+	if knowsStrategies {
+		s.copying = " STRATEGY FILE_COPY" // without fsync half the work of copying by way of the WAL
+	}
+	return s, err
+})
 
 // OwnPostgres starts a server for this test alone, which may kill it, and stops
 // it at the test's end.
@@ -146,30 +205,24 @@ func (d *Database) Exec(t testing.TB, sql string, args ...any) {
 	}
 }
 
-func create(t testing.TB, address, template string) *Database {
+func create(t testing.TB, template string) *Database {
 	t.Helper()
+	s := mustStart(t, sharedServer)
 	name := uniqueName("fencegate_test_")
-	if err := execAt(t.Context(), address, "CREATE DATABASE "+name+" TEMPLATE "+template); err != nil {
-		t.Fatalf("creating a database: %v", err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), actTimeout)
-		defer cancel()
-		if err := execAt(ctx, address, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)"); err != nil {
-			t.Errorf("dropping a database: %v", err)
-		}
-	})
-	at, err := withDatabase(address, name)
+	OnServer(t, "CREATE DATABASE "+name+" TEMPLATE "+template+s.copying)
+	t.Cleanup(func() { OnServer(t, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)") })
+	at, err := withDatabase(s.address, name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &Database{URL: at, Name: name}
 }
 
-// ensureTemplate returns the name of a database to copy, made by whichever test
-// program comes first. It gets its name last, so that one of that name is whole.
-func ensureTemplate(ctx context.Context, address string) (string, error) {
-	name := fmt.Sprintf("fencegate_template_%d_%s", migrations.Latest(), migrationsHash())
+// ensureTemplate returns the name of a database to copy, with the gateway's schema
+// and what seed makes, made by whichever test program comes first. It gets its name
+// last, so that one of that name is whole.
+func ensureTemplate(ctx context.Context, address, seed string) (string, error) {
+	name := fmt.Sprintf("fencegate_template_%d_%s_%x", migrations.Latest(), migrationsHash(), sha256.Sum256([]byte(seed)))[:maxName]
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, address)
@@ -186,10 +239,10 @@ func ensureTemplate(ctx context.Context, address string) (string, error) {
 	if there, err := hasDatabase(ctx, conn, name); there || err != nil {
 		return name, err
 	}
-	return name, makeTemplate(ctx, conn, address, name)
+	return name, makeTemplate(ctx, conn, address, name, seed)
 }
 
-func makeTemplate(ctx context.Context, conn *pgx.Conn, address, name string) error {
+func makeTemplate(ctx context.Context, conn *pgx.Conn, address, name, seed string) error {
 	draft := name + "_draft"
 	at, err := withDatabase(address, draft)
 	if err != nil {
@@ -202,6 +255,11 @@ func makeTemplate(ctx context.Context, conn *pgx.Conn, address, name string) err
 	}
 	if err := migrations.Up(ctx, at); err != nil {
 		return err
+	}
+	if seed != "" {
+		if err := execAt(ctx, at, seed); err != nil {
+			return err
+		}
 	}
 	for _, statement := range []string{
 		// A single client connected to the template would make copies fail.

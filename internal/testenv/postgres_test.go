@@ -82,7 +82,7 @@ func TestTemplateIsMadeOnce(t *testing.T) {
 	var group sync.WaitGroup
 	for range 8 {
 		group.Go(func() {
-			if _, err := ensureTemplate(t.Context(), server.URL("postgres")); err != nil {
+			if _, err := ensureTemplate(t.Context(), server.URL("postgres"), ""); err != nil {
 				t.Error(err)
 			}
 		})

@@ -11,7 +11,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/fencegate/fencegate/internal/devstack"
 	"github.com/fencegate/fencegate/internal/testenv"
 )
 
@@ -25,8 +24,7 @@ type plant struct {
 // build starts a gateway on the lock service that the YAML names.
 func build(t *testing.T, lockService string) *plant {
 	t.Helper()
-	db := testenv.Postgres(t)
-	db.Exec(t, devstack.Shop)
+	db := testenv.Shop(t)
 	return buildOn(t, db, lockService)
 }
 

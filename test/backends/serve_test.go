@@ -5,7 +5,6 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/fencegate/fencegate/internal/devstack"
 	"github.com/fencegate/fencegate/internal/lockclient"
 	"github.com/fencegate/fencegate/internal/lockclient/etcdlock"
 	"github.com/fencegate/fencegate/internal/lockclient/pglock"
@@ -70,8 +69,7 @@ func serveRedlock(t testing.TB) *service {
 }
 
 func servePostgres(t testing.TB) *service {
-	db := testenv.Postgres(t)
-	db.Exec(t, devstack.Shop)
+	db := testenv.Shop(t)
 	return &service{yaml: onPostgres, db: db, store: pglock.New(db.Pool(t)),
 		lose: func(t testing.TB) { db.Exec(t, `TRUNCATE fencegate.leases`) }}
 }

@@ -100,9 +100,9 @@ func TestNotificationsCanBeTurnedOff(t *testing.T) {
 			p := build(t, options{GatewayOptions: o})
 			p.db.Exec(t, `NOTIFY fencegate, 'reload'`)
 			p.Signal(t, syscall.SIGHUP)
-			p.AwaitLog(t, reread)
+			p.AwaitLog(t, "the configuration was read anew")
 			p.Stop(t)
-			if log := p.Log(); strings.Contains(log, listening) || strings.Contains(log, notHeard) || strings.Count(log, reread) != 1 {
+			if log := p.Log(); strings.Contains(log, listening) || strings.Contains(log, notHeard) || strings.Contains(log, reread) {
 				t.Errorf("%s", log)
 			}
 		})

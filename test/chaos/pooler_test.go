@@ -335,8 +335,7 @@ func TestWhatASessionOfAPoolerKeepsIsNoReasonToRefuse(t *testing.T) {
 
 func TestAPoolerThatIsNotConfiguredIsNoticed(t *testing.T) {
 	t.Parallel()
-	db := testenv.Postgres(t)
-	db.Exec(t, devstack.Shop)
+	db := testenv.Shop(t)
 	strict := testenv.PgBouncer(t, db.URL, 1, nil)
 	lenient := testenv.PgBouncer(t, db.URL, 1, map[string]string{
 		"ignore_startup_parameters": "statement_timeout,lock_timeout,idle_in_transaction_session_timeout,default_transaction_isolation,extra_float_digits",

@@ -69,7 +69,7 @@ func TestASecondSIGTERMEndsTheGatewayAtOnce(t *testing.T) {
 	if got.err == nil {
 		t.Errorf("answered %d", got.Status)
 	}
-	if code := p.Wait(); code != -1 { // by the signal
+	if code := p.Wait(); code != 3 {
 		t.Errorf("exit code %d", code)
 	}
 	lock.free()

@@ -36,8 +36,7 @@ func TestPostgrestJS(t *testing.T) {
 
 func start(t *testing.T, sql, config string) *testenv.Gateway {
 	t.Helper()
-	db := testenv.Postgres(t)
-	db.Exec(t, devstack.Shop)
+	db := testenv.Shop(t)
 	db.Exec(t, sql)
 	return testenv.StartGateway(t, testenv.GatewayOptions{Database: db, Tables: tables, Config: config})
 }

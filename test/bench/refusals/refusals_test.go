@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fencegate/fencegate/internal/devstack"
 	"github.com/fencegate/fencegate/internal/testenv"
 )
 
@@ -33,8 +32,7 @@ SELECT clock_timestamp() - %[2]d * interval '7 days' * (1 - n / %[1]d.0),
 `
 
 func BenchmarkPagesOfManyRefusals(b *testing.B) {
-	db := testenv.Postgres(b)
-	db.Exec(b, devstack.Shop)
+	db := testenv.Shop(b)
 	db.Exec(b, fmt.Sprintf(fill, records, weeks))
 	db.Exec(b, `VACUUM ANALYZE fencegate.refusals`)
 	g := testenv.StartGateway(b, testenv.GatewayOptions{Database: db})

@@ -1,0 +1,106 @@
+package main_test
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/fencegate/fencegate/internal/identity"
+	"github.com/fencegate/fencegate/internal/testenv"
+)
+
+func TestAPIKeysAreChangedWithoutARestart(t *testing.T) {
+	t.Parallel()
+	first, keptFirst := identity.NewKey(time.Time{})
+	second, keptSecond := identity.NewKey(time.Time{})
+	auth := func(role string, kept ...identity.Key) string {
+		text := "auth: required\nroles: [{name: boss, admin: true}, {name: reader, tables: [{table: shop.inventory, operations: [select]}]}]\n" +
+			"principals:\n  - name: w\n    roles: [" + role + "]\n    api_keys:\n"
+		for _, key := range kept {
+			text += fmt.Sprintf("      - {id: '%s', sha256: '%x'}\n", key.ID, key.SHA256)
+		}
+		return text
+	}
+	g := testenv.StartGateway(t, testenv.GatewayOptions{Auth: auth("boss", keptFirst)})
+	status := func(key, path string, want int) {
+		t.Helper()
+		if answer := g.As(key).Do(t, testenv.Request{Path: path}); answer.Status != want {
+			t.Errorf("%s: %d, want %d: %s", path, answer.Status, want, answer.Body)
+		}
+	}
+	status(first, "/v1/marks", http.StatusOK)
+	status(second, "/v1/marks", http.StatusUnauthorized)
+	status(first, "/rest/inventory?limit=1", http.StatusNotFound)
+
+	o := g.Options
+	o.Auth = auth("boss", keptFirst, keptSecond)
+	hangUp(t, g, o, readAnew, 1)
+	status(first, "/v1/marks", http.StatusOK)
+	status(second, "/v1/marks", http.StatusOK)
+
+	o.Auth = auth("reader", keptSecond)
+	hangUp(t, g, o, readAnew, 2)
+	status(first, "/v1/marks", http.StatusUnauthorized)
+	status(second, "/v1/marks", http.StatusForbidden)
+	status(second, "/rest/inventory?limit=1", http.StatusOK)
+
+	for n, auth := range []string{auth("no such role", keptSecond), "auth: none\n", "auth: required\n"} {
+		o.Auth = auth
+		hangUp(t, g, o, notReadAnew, n+1)
+		status("", "/v1/marks", http.StatusUnauthorized)
+		status(second, "/rest/inventory?limit=1", http.StatusOK)
+	}
+}
+
+func TestAClientCertificateIsAPrincipal(t *testing.T) {
+	t.Parallel()
+	ours, others := newAuthority(t), newAuthority(t)
+	server, worker, stranger := ours.issued(t, 2), ours.issued(t, 3), others.issued(t, 4)
+	key, kept := identity.NewKey(time.Time{})
+	g := testenv.StartGateway(t, testenv.GatewayOptions{
+		Auth: "auth: required\nidentity: {client_certificate: common_name}\n" +
+			"roles: [{name: boss, admin: true}]\nprincipals:\n  - {name: w, roles: [boss], certificate: worker}\n" +
+			fmt.Sprintf("  - {name: k, api_keys: [{id: '%s', sha256: '%x'}]}\n", kept.ID, kept.SHA256),
+		Config: section("tls", server, ", client_ca_file: '"+ours.file+"', client_auth: verify_if_given"),
+	})
+	marks := func(c *tls.Config, key string) int {
+		t.Helper()
+		transport := &http.Transport{TLSClientConfig: c}
+		defer transport.CloseIdleConnections()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, https(g.URL)+"/v1/marks", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if key != "" {
+			req.Header.Set("Authorization", "Bearer "+key)
+		}
+		resp, err := transport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	with, without := &tls.Config{RootCAs: ours.pool(), Certificates: worker.load(t)}, &tls.Config{RootCAs: ours.pool()}
+	if resp, err := ask(t, https(g.URL)+"/v1/marks", &tls.Config{RootCAs: ours.pool(), Certificates: stranger.load(t)}); err == nil {
+		t.Errorf("a worker of the same name, of another authority: %d", resp.StatusCode)
+	}
+	for _, c := range []struct {
+		what string
+		tls  *tls.Config
+		key  string
+		want int
+	}{
+		{"its certificate", with, "", http.StatusOK},
+		{"none", without, "", http.StatusUnauthorized},
+		{"another's key", without, key, http.StatusForbidden},
+		{"its certificate and another's key, which counts first", with, key, http.StatusForbidden},
+		{"its certificate and a wrong key", with, key + "x", http.StatusUnauthorized},
+	} {
+		if got := marks(c.tls, c.key); got != c.want {
+			t.Errorf("with %s: %d, want %d", c.what, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// errUndone takes back what Grants tried.
+var errUndone = errors.New("taken back")
+
+// Grants returns the statements that give role what a gateway of p needs and the role
+// lacks; nothing else. The role need not be there: it is made in a transaction that
+// is taken back, for PostgreSQL itself to say what it may do. The connection's role
+// must be allowed to make and to become it.
+func Grants(ctx context.Context, conn *pgx.Conn, p Patient, role string) (statements []string, err error) {
+	name := pgx.Identifier{role}.Sanitize()
+	v := &visit{Patient: p, rules: rulesByCode()}
+	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		var there bool
+		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = $1)`, role).Scan(&there); err != nil {
+			return err
+		}
+		if !there {
+			statements = append(statements, "CREATE ROLE "+name+" LOGIN;")
+			if _, err := tx.Exec(ctx, "CREATE ROLE "+name); err != nil {
+				return fmt.Errorf("making the role for a try: %w", err)
+			}
+		}
+		if _, err := tx.Exec(ctx, "GRANT "+name+" TO CURRENT_USER"); err != nil {
+			return fmt.Errorf("becoming a member of the role for a try: %w", err)
+		}
+		if _, err := tx.Exec(ctx, "SET LOCAL ROLE "+name); err != nil {
+			return fmt.Errorf("becoming the role for a try: %w", err)
+		}
+		for _, look := range []func(*visit, context.Context, pgx.Tx) error{
+			(*visit).checkTableRights, (*visit).checkFunctionRights, (*visit).checkFenceRights,
+		} {
+			if err := look(v, ctx, tx); err != nil {
+				return err
+			}
+		}
+		return errUndone
+	})
+	if !errors.Is(err, errUndone) {
+		return nil, err
+	}
+	for _, f := range v.findings {
+		statements = append(statements, f.Fix)
+	}
+	return statements, nil
+}

@@ -1,0 +1,34 @@
+package proxy
+
+import "sync/atomic"
+
+// slots counts what goes on at once. How many there may be is told with each take,
+// so that a limit can change while they are in use.
+type slots struct{ taken atomic.Int64 }
+
+func (s *slots) take(most int) bool {
+	for {
+		taken := s.taken.Load()
+		if taken >= int64(most) {
+			return false
+		}
+		if s.taken.CompareAndSwap(taken, taken+1) {
+			return true
+		}
+	}
+}
+
+func (s *slots) leave() { s.taken.Add(-1) }
+
+func (s *slots) count() int { return int(s.taken.Load()) }
+
+// busy is what goes on in a server and in those that it took over from.
+type busy struct {
+	writes, reads, waiters, streams slots
+	shares                          *shares
+}
+
+func newBusy() *busy { return &busy{shares: newShares()} }
+
+// mostReads is how many reads may be served at once.
+func (l Limits) mostReads() int { return max(1, l.InFlight/2) }
