@@ -202,14 +202,14 @@ func (m *Marks) Verify(ctx context.Context, claim lease.Claim) (age time.Duratio
 // each key once, in byte order: marks are locked in that order.
 func Admit(batch *pgx.Batch, claims []lease.Claim) {
 	keys, holders, tokens := columns(claims)
-	batch.Queue(`SELECT fencegate.admit($1::text[], $2::text[], $3::bigint[])`, keys, holders, tokens)
+	batch.Queue(`SELECT fencegate.admit($1, $2, $3, false)`, keys, holders, tokens)
 }
 
 // AdmitObserved is Admit for a write that is to be applied whatever the marks say:
 // it locks those of claims that match and refuses nothing.
 func AdmitObserved(batch *pgx.Batch, claims []lease.Claim) {
 	keys, holders, tokens := columns(claims)
-	batch.Queue(`SELECT fencegate.admit($1::text[], $2::text[], $3::bigint[], true)`, keys, holders, tokens)
+	batch.Queue(`SELECT fencegate.admit($1, $2, $3, true)`, keys, holders, tokens)
 }
 
 // Admitted reads the answer to Admit or AdmitObserved: nil, a *Refusal for each claim that

@@ -8,7 +8,8 @@ BEGIN
     END IF;
 END $$;
 
-CREATE OR REPLACE FUNCTION fencegate.admit(p_keys text[], p_holders text[], p_tokens bigint[], p_observe boolean DEFAULT false) RETURNS void
+DROP FUNCTION fencegate.admit(text[], text[], bigint[], boolean);
+CREATE FUNCTION fencegate.admit(p_keys text[], p_holders text[], p_tokens bigint[], p_observe boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v        record;

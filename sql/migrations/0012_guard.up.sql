@@ -93,8 +93,11 @@ BEGIN
     END IF;
 END $$;
 
--- The fence, as it was, and the proof for guards, if there are any.
-CREATE OR REPLACE FUNCTION fencegate.admit(p_keys text[], p_holders text[], p_tokens bigint[], p_observe boolean DEFAULT false) RETURNS void
+-- The fence, as it was, and the proof for guards, if there are any. p_observe has no
+-- default any more, so that admit with three arguments is always the one below: for
+-- drivers that send values without types there must be no other.
+DROP FUNCTION fencegate.admit(text[], text[], bigint[], boolean);
+CREATE FUNCTION fencegate.admit(p_keys text[], p_holders text[], p_tokens bigint[], p_observe boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v        record;

@@ -115,7 +115,7 @@ func before(b *testing.B) *variant {
 func (v *variant) write(b *testing.B, sql string) {
 	b.Helper()
 	var batch pgx.Batch
-	batch.Queue(`SELECT fencegate.admit($1::text[], $2::text[], $3::bigint[])`, []string{"shelf:x"}, []string{"h"}, []int64{1})
+	batch.Queue(`SELECT fencegate.admit($1, $2, $3, false)`, []string{"shelf:x"}, []string{"h"}, []int64{1})
 	batch.Queue(sql)
 	if err := v.conn.SendBatch(b.Context(), &batch).Close(); err != nil {
 		b.Fatal(err)
