@@ -65,6 +65,18 @@ func (g *generation) looks(r *http.Request, loopback bool) (auth.Principal, erro
 	return p, err
 }
 
+// mayProfile is for administrators who may look at the pages.
+func (h *house) mayProfile(r *http.Request) (status int) {
+	p, err := h.now.Load().looks(r, auth.IsLoopback(h.admin.Addr().String()))
+	switch {
+	case errors.Is(err, dashboard.ErrSignIn):
+		return http.StatusUnauthorized
+	case err != nil || !p.Admin:
+		return http.StatusForbidden
+	}
+	return http.StatusOK
+}
+
 // withKey is r with the password that a browser asked for as the key that it is.
 func withKey(r *http.Request) *http.Request {
 	_, key, asked := r.BasicAuth()

@@ -144,7 +144,7 @@ func (h *house) listen(cfg *config.Config) (err error) {
 		if h.pages, err = h.openDashboard(cfg); err != nil {
 			return err
 		}
-		h.probes.Dashboard = h.pages
+		h.probes.Dashboard, h.probes.MayProfile = h.pages, h.mayProfile
 	}
 	return nil
 }

@@ -104,3 +104,43 @@ func TestAClientCertificateIsAPrincipal(t *testing.T) {
 		}
 	}
 }
+
+func TestProfilesAreForAdministrators(t *testing.T) {
+	t.Parallel()
+	boss, keptBoss := identity.NewKey(time.Time{})
+	worker, keptWorker := identity.NewKey(time.Time{})
+	guarded := testenv.StartGateway(t, testenv.GatewayOptions{Auth: "auth: required\nroles: [{name: boss, admin: true}]\nprincipals:\n" +
+		fmt.Sprintf("  - {name: b, roles: [boss], api_keys: [{id: '%s', sha256: '%x'}]}\n  - {name: w, api_keys: [{id: '%s', sha256: '%x'}]}\n",
+			keptBoss.ID, keptBoss.SHA256, keptWorker.ID, keptWorker.SHA256)})
+	open := testenv.StartGateway(t, testenv.GatewayOptions{})
+	for _, c := range []struct {
+		g    *testenv.Gateway
+		key  string
+		path string
+		want int
+	}{
+		{guarded, boss, "/debug/pprof/heap", http.StatusOK},
+		{guarded, worker, "/debug/pprof/heap", http.StatusForbidden},
+		{guarded, "", "/debug/pprof/heap", http.StatusUnauthorized},
+		{guarded, boss + "x", "/debug/pprof/", http.StatusUnauthorized},
+		{guarded, "", "/metrics", http.StatusOK},
+		{guarded, "", "/readyz", http.StatusOK},
+		{open, "", "/debug/pprof/heap", http.StatusOK},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.g.AdminURL+c.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.key != "" {
+			req.SetBasicAuth("anything", c.key)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != c.want {
+			t.Errorf("%s: %d, want %d", c.path, resp.StatusCode, c.want)
+		}
+	}
+}

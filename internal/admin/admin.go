@@ -32,6 +32,9 @@ type Handler struct {
 	// Dashboard answers below /ui/, which it does not see, and to whoever asks for
 	// /; to be set before serving. Nil: there is none.
 	Dashboard http.Handler
+	// MayProfile answers 200 to those for whom /debug/pprof is, which has what lies in
+	// memory: 401 or 403 to others. To be set before serving. Nil: it is for nobody.
+	MayProfile func(*http.Request) (status int)
 
 	probes   []Probe
 	mu       sync.Mutex
@@ -62,7 +65,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")
 	if profile, ok := strings.CutPrefix(r.URL.Path, "/debug/pprof/"); ok {
-		serveProfile(w, r, profile)
+		h.serveProfile(w, r, profile)
 		return
 	}
 	if r.URL.Path == "/metrics" && h.Metrics != nil {
@@ -105,7 +108,18 @@ func (h *Handler) serveDashboard(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-func serveProfile(w http.ResponseWriter, r *http.Request, name string) {
+func (h *Handler) serveProfile(w http.ResponseWriter, r *http.Request, name string) {
+	status := http.StatusForbidden
+	if h.MayProfile != nil {
+		status = h.MayProfile(r)
+	}
+	if status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Basic realm="fencegate", charset="UTF-8"`)
+	}
+	if status != http.StatusOK {
+		http.Error(w, "profiles are for administrators; under auth: none, for loopback", status)
+		return
+	}
 	switch name {
 	case "profile":
 		pprof.Profile(w, r)
