@@ -37,6 +37,10 @@ bench: deps ## Measure the write path
 bench-refusals: deps ## Measure pages of five million refusals
 	$(GO) run ./test/stack -- $(GO) test -run '^$$' -bench . -benchtime 200x ./test/bench/refusals
 
+.PHONY: bench-guard
+bench-guard: deps ## Measure what a table's guard costs
+	$(GO) run ./test/stack -- $(GO) test -run '^$$' -bench . -benchtime 20x ./test/bench/guard
+
 .PHONY: fuzz
 fuzz: deps ## Fuzz each parser for a minute
 	$(GO) run ./test/stack -- scripts/fuzz.sh 60s

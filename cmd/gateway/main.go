@@ -62,6 +62,6 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newServe(), newCheck(), newDoctor(), newHealthcheck(), newMigrate(), newDev(), newDemo(), newLease(), newAudit(), newAuth(), newVersion())
+	root.AddCommand(newServe(), newCheck(), newDoctor(), newHealthcheck(), newMigrate(), newProtect(), newDev(), newDemo(), newLease(), newAudit(), newAuth(), newVersion())
 	return root
 }

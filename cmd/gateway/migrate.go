@@ -32,10 +32,7 @@ func newMigrate() *cobra.Command {
 		if err != nil {
 			return "", err
 		}
-		if cfg.Database.Pooler == config.PoolerTransaction {
-			return "", fmt.Errorf("database.pooler is %s and migrating needs a direct connection: set %s to one", config.PoolerTransaction, config.MigrateURLEnv)
-		}
-		return cfg.Database.URL.Reveal(), nil
+		return directURL(cfg, "migrating")
 	}
 	up := &cobra.Command{
 		Use: "up", Short: "Bring the schema to this gateway's version", Args: cobra.NoArgs,
@@ -78,6 +75,17 @@ func newMigrate() *cobra.Command {
 	cmd.PersistentFlags().StringVar(&path, "config", "", "configuration `file`")
 	cmd.AddCommand(up, down, status)
 	return cmd
+}
+
+// directURL is where act, which changes schemas, connects to.
+func directURL(cfg *config.Config, act string) (string, error) {
+	if direct := os.Getenv(config.MigrateURLEnv); direct != "" {
+		return direct, nil
+	}
+	if cfg.Database.Pooler == config.PoolerTransaction {
+		return "", fmt.Errorf("database.pooler is %s and %s needs a direct connection: set %s to one", config.PoolerTransaction, act, config.MigrateURLEnv)
+	}
+	return cfg.Database.URL.Reveal(), nil
 }
 
 // withURL acts on the database and then says where it stands.

@@ -59,6 +59,7 @@ func (v *visit) checks(ctx context.Context, conn *pgx.Conn) []check {
 		check{"who may write the marks", (*visit).checkMarkWriters},
 		check{"who may create in schema fencegate", (*visit).checkSchemaCreators},
 		check{"the triggers of schema fencegate", (*visit).checkFenceTriggers},
+		check{"the guards", (*visit).checkGuards},
 		check{"who runs without triggers", (*visit).checkReplicationRole},
 		check{"the functions of schema fencegate", (*visit).checkFenceFunctions},
 		check{"the rights on schema fencegate", (*visit).checkFenceRights},

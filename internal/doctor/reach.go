@@ -13,7 +13,9 @@ const protected = `protected AS (
 
 // relations is every relation through which a row of a protected table can be
 // written: partitions, children and what a view reads, then parents and the views
-// above any of these, if they can be written.
+// above any of these, if they can be written. guard is the mode of the guard that
+// its writes meet: $4 are the tables of guards that enforce and $5 of those that
+// observe, $6 the weakest of all, which counts for what lies above.
 const relations = protected + `,
 		below(oid) AS (
 		  SELECT oid FROM protected
@@ -47,7 +49,11 @@ const relations = protected + `,
 		          WHERE d.refobjid = around.oid) AS next),
 		relation AS (
 		  SELECT c.oid, c.relacl, c.relowner, c.relnamespace,
-		         format('%I.%I', n.nspname, c.relname) AS name
+		         format('%I.%I', n.nspname, c.relname) AS name,
+		         CASE WHEN c.oid = ANY ($4::oid[]) THEN 'enforce'
+		              WHEN c.oid = ANY ($5::oid[]) THEN 'observe'
+		              WHEN c.relkind = 'v' OR c.oid NOT IN (SELECT oid FROM below) THEN $6
+		              ELSE '' END AS guard
 		    FROM around
 		    JOIN pg_catalog.pg_class AS c USING (oid)
 		    JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/fencegate/fencegate/internal/config"
 )
 
 // writing is who can write a set of relations past the gateway, by way of each
@@ -30,7 +32,7 @@ const writing = `,
 		    JOIN pg_catalog.pg_roles AS r ON r.rolname = 'pg_write_all_data'
 		   CROSS JOIN unnest(ARRAY['INSERT', 'UPDATE', 'DELETE']) AS privilege),
 		way AS (
-		  SELECT relation.oid, relation.name, relation.relnamespace, granted.grantee, granted.privilege,
+		  SELECT relation.oid, relation.name, relation.relnamespace, relation.guard, granted.grantee, granted.privilege,
 		         CASE WHEN granted.grantee = 0 THEN 'public'
 		              WHEN granted.grantee = relation.relowner THEN 'owner'
 		              WHEN via.rolname = 'pg_write_all_data' THEN 'all_data'
@@ -44,19 +46,21 @@ const writing = `,
 		       CASE WHEN way.kind = 'public' THEN 'PUBLIC' ELSE quote_ident(login.rolname) END,
 		       CASE WHEN way.kind = 'public' THEN 'PUBLIC' ELSE quote_ident(way.via) END,
 		       string_agg(DISTINCT way.privilege, ', '),
-		       array_agg(DISTINCT way.name)
+		       array_agg(DISTINCT way.name),
+		       way.guard
 		  FROM way
 		  JOIN pg_catalog.pg_roles AS login
 		    ON login.rolcanlogin AND NOT login.rolsuper AND login.rolname <> current_user
 		   AND (way.grantee = 0 OR login.oid = way.grantee OR pg_has_role(login.oid, way.grantee, $3))
 		   AND (has_schema_privilege(login.oid, way.relnamespace, 'USAGE')
 		        OR way.grantee <> 0 AND has_schema_privilege(way.grantee, way.relnamespace, 'USAGE'))
-		 GROUP BY 1, 2, 3
-		 ORDER BY 1, 2, 3`
+		 GROUP BY 1, 2, 3, way.guard
+		 ORDER BY 1, 2, 3, way.guard`
 
 type way struct {
 	Kind, Login, Via, Privileges string
 	Relations                    []string
+	Guard                        string // mode of the guard that its writes meet, "" if they meet none
 }
 
 func (w way) names() string { return strings.Join(w.Relations, ", ") }
@@ -66,6 +70,9 @@ func (w way) says() string {
 	through := ""
 	if w.Via != w.Login {
 		through = ", as " + w.Via
+	}
+	if w.Guard != "" {
+		through += ", through a guard"
 	}
 	return fmt.Sprintf("can %s %s%s", w.Privileges, w.names(), through)
 }
@@ -89,9 +96,22 @@ func membership(tx pgx.Tx) string {
 
 func (v *visit) checkTableWriters(ctx context.Context, tx pgx.Tx) error {
 	schemas, names := v.tableNames()
+	g, err := v.loadGuards(ctx, tx)
+	if err != nil {
+		return err
+	}
 	ways, err := read[way](ctx, tx, "who may write the tables", `
-		WITH RECURSIVE `+relations+writing, schemas, names, membership(tx))
+		WITH RECURSIVE `+relations+writing, schemas, names, membership(tx), g.enforced, g.observed, g.weakest)
 	for _, w := range ways {
+		switch {
+		case w.Guard == config.ModeEnforce:
+			v.findWay("guard_fences_writer", w, "Nothing; see that the program calls fencegate.admit (docs/guard.md).")
+			continue
+		case w.Guard == config.ModeObserve:
+			v.findWay("guard_observes_writer", w,
+				"gateway protect "+w.names()+" --apply, once gateway audit report shows no unfenced_write that must go on")
+			continue
+		}
 		switch w.Kind {
 		case "public":
 			v.findWay("public_writes_past_gateway", w, w.revoke())
@@ -109,7 +129,7 @@ func (v *visit) checkTableWriters(ctx context.Context, tx pgx.Tx) error {
 // fenceRelations are the tables of schema fencegate. The empty arrays keep the
 // numbers of the parameters.
 const fenceRelations = `relation AS (
-		  SELECT c.oid, c.relacl, c.relowner, c.relnamespace, format('%I.%I', n.nspname, c.relname) AS name
+		  SELECT c.oid, c.relacl, c.relowner, c.relnamespace, format('%I.%I', n.nspname, c.relname) AS name, '' AS guard
 		    FROM pg_catalog.pg_class AS c
 		    JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
 		   WHERE n.nspname = 'fencegate'

@@ -202,7 +202,7 @@ func (m *Marks) Verify(ctx context.Context, claim lease.Claim) (age time.Duratio
 // each key once, in byte order: marks are locked in that order.
 func Admit(batch *pgx.Batch, claims []lease.Claim) {
 	keys, holders, tokens := columns(claims)
-	batch.Queue(`SELECT fencegate.admit($1, $2, $3)`, keys, holders, tokens)
+	batch.Queue(`SELECT fencegate.admit($1, $2, $3, false)`, keys, holders, tokens)
 }
 
 // AdmitObserved is Admit for a write that is to be applied whatever the marks say:

@@ -74,7 +74,9 @@ func (w *world) gate(t *testing.T, options ...func(*Config)) *Gate {
 func (w *world) mutate(t *testing.T, function, rule, instead string) {
 	t.Helper()
 	var source string
-	err := w.pool.QueryRow(t.Context(), `SELECT pg_get_functiondef(('fencegate.' || $1)::regproc)`, function).Scan(&source)
+	err := w.pool.QueryRow(t.Context(), `
+		SELECT pg_get_functiondef(oid) FROM pg_proc
+		 WHERE pronamespace = 'fencegate'::regnamespace AND proname = $1 AND strpos(prosrc, $2) > 0`, function, rule).Scan(&source)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,6 +51,7 @@ var sqlStates = map[string]struct {
 	stateTooMany: {http.StatusConflict, "max_affected_exceeded", false},
 	stateTooFew:  {http.StatusConflict, "too_few_rows", false},
 	"FG007":      {http.StatusRequestEntityTooLarge, "answer_too_large", false},
+	"FG011":      {http.StatusForbidden, "unfenced_write", false}, // a table's guard
 	"42704":      {http.StatusUnprocessableEntity, "operator_not_possible", false},
 	"42725":      {http.StatusUnprocessableEntity, "operator_not_possible", false},
 	"42P18":      {http.StatusUnprocessableEntity, "operator_not_possible", false}, // no type for the value

@@ -95,7 +95,7 @@ func BenchmarkHandWritten(b *testing.B) {
 			return fmt.Errorf("the lease is %q's: %w", holder, err)
 		}
 		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, `SELECT fencegate.admit(ARRAY[$1], ARRAY[$2], ARRAY[$3::bigint])`, l.Key, l.Holder, l.Token); err != nil {
+			if _, err := tx.Exec(ctx, `SELECT fencegate.admit(ARRAY[$1], ARRAY[$2], ARRAY[$3::bigint], false)`, l.Key, l.Holder, l.Token); err != nil {
 				return err
 			}
 			_, err := tx.Exec(ctx, `UPDATE shop.inventory SET available = $2 WHERE sku = $1`, sku, n)

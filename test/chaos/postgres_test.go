@@ -145,7 +145,7 @@ func TestAWriteThatPostgresEndsIsNotApplied(t *testing.T) {
 		l := p.Acquire(t, key, 60000)
 		tx, err := p.sql.Begin(t.Context())
 		must(t, err)
-		_, err = tx.Exec(t.Context(), `SELECT fencegate.admit(ARRAY[$1], ARRAY[$2], ARRAY[$3::bigint])`, l.Key, l.Holder, token(t, l))
+		_, err = tx.Exec(t.Context(), `SELECT fencegate.admit(ARRAY[$1], ARRAY[$2], ARRAY[$3::bigint], false)`, l.Key, l.Holder, token(t, l))
 		must(t, err)
 		wantProblem(t, set(t, p.Gateway, l, sku, 1), 503, "row_locked")
 		must(t, tx.Rollback(t.Context()))
