@@ -148,8 +148,8 @@ func (s *Server) patient(w http.ResponseWriter, r *http.Request, a *gate.Acquisi
 	a.Each, a.Pause = s.Limits.Request, stay.pause
 	connection := http.NewResponseController(w)
 	end := time.Now().Add(a.Wait + s.Limits.Request)
-	if err := errors.Join(connection.SetReadDeadline(end), connection.SetWriteDeadline(end.Add(s.Limits.Request))); err != nil {
-		s.Log.Warn("a connection's deadlines can't be moved, it may be cut off while it waits", "error", err, "request_id", requestID(r))
+	if err := connection.SetWriteDeadline(end.Add(s.Limits.Request)); err != nil {
+		s.Log.Warn("a connection's deadline can't be moved, it may be cut off while it waits", "error", err, "request_id", requestID(r))
 	}
 	return stay.whole
 }

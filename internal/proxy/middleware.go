@@ -124,7 +124,12 @@ func (s *Server) recoverPanic(next http.Handler) http.Handler {
 // their own, so that they can't keep out a holder's write or renewal.
 func (s *Server) limit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Body = gather(http.MaxBytesReader(w, r.Body, s.Limits.BodyBytes))
+		body := gather(http.MaxBytesReader(w, r.Body, s.Limits.BodyBytes))
+		if r.Body = body; body.err == nil {
+			// It was the sender's. Past it net/http would take the connection for lost,
+			// with whatever is sent over it afterwards.
+			_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // bound told if it can't be set
+		}
 		slots, kind, most := &s.busy.writes, writing, s.Limits.InFlight
 		if r.Method == http.MethodGet || r.Method == http.MethodHead {
 			slots, kind, most = &s.busy.reads, reading, s.Limits.mostReads()

@@ -162,6 +162,25 @@ func TestAWriteThatPostgresEndsIsNotApplied(t *testing.T) {
 	})
 }
 
+func TestAConnectionIsGoodForMoreAfterARequestThatTookItsWholeTime(t *testing.T) {
+	t.Parallel()
+	p := build(t, options{GatewayOptions: testenv.GatewayOptions{Config: tight(4)}})
+	sku, key := p.item(t, "A")
+	l := p.Acquire(t, key, 60000)
+	wantStatus(t, set(t, p.Gateway, l, sku, 1), 204)
+	p.pg.Reset()
+	held, hook := newHold(t)
+	p.pg.OnReply(1, hook)
+	long := later(t, p.Gateway, setRequest(l, sku, 2))
+	<-held.reached
+	if got := <-long; got.err != nil || got.Status < 500 {
+		t.Fatalf("%v, %v", got.Status, got.err)
+	}
+	close(held.free)
+	wantStatus(t, try(t, p.Gateway, setRequest(l, sku, 3), 204), 204)
+	p.wantRow(t, sku, 3, 3)
+}
+
 func TestAPoolWithoutConnectionsIsOverloadNotFailure(t *testing.T) {
 	t.Parallel()
 	p := build(t, options{GatewayOptions: testenv.GatewayOptions{Config: tight(1)}})
