@@ -147,6 +147,26 @@ func TestProfilesAreForAdministrators(t *testing.T) {
 	}
 }
 
+func TestProfilesAreNotForPagesUnderAnotherName(t *testing.T) {
+	t.Parallel()
+	g := testenv.StartGateway(t, testenv.GatewayOptions{})
+	for host, want := range map[string]int{"localhost:9090": http.StatusOK, "rebound.example:9090": http.StatusMisdirectedRequest} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.AdminURL+"/debug/pprof/goroutine?debug=2", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = host
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("%s: %d, want %d", host, resp.StatusCode, want)
+		}
+	}
+}
+
 func TestAStreamEndsWithTheRightsItBeganWith(t *testing.T) {
 	t.Parallel()
 	key, kept := identity.NewKey(time.Time{})
