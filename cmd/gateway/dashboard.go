@@ -67,7 +67,11 @@ func (g *generation) looks(r *http.Request, loopback bool) (auth.Principal, erro
 
 // mayProfile is for administrators who may look at the pages.
 func (h *house) mayProfile(r *http.Request) (status int) {
-	p, err := h.now.Load().looks(r, auth.IsLoopback(h.admin.Addr().String()))
+	loopback := auth.IsLoopback(h.admin.Addr().String())
+	if loopback && !auth.IsLoopback(r.Host) {
+		return http.StatusMisdirectedRequest // a page in a browser, under a name of its own
+	}
+	p, err := h.now.Load().looks(r, loopback)
 	switch {
 	case errors.Is(err, dashboard.ErrSignIn):
 		return http.StatusUnauthorized

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fencegate/fencegate"
 	"github.com/fencegate/fencegate/internal/audit"
+	"github.com/fencegate/fencegate/internal/auth"
 	"github.com/fencegate/fencegate/internal/catalog"
 	"github.com/fencegate/fencegate/internal/config"
 	"github.com/fencegate/fencegate/internal/fence"
@@ -101,7 +102,8 @@ func (h *house) gateConfig(cfg *config.Config, tables *catalog.Catalog) gate.Con
 func (h *house) proxyConfig(cfg *config.Config, g *generation) proxy.Config {
 	return proxy.Config{
 		Authenticate: g.who.principal, Observe: h.observe,
-		Gate: g.gate, Catalog: g.tables,
+		Still: func(r *http.Request) (auth.Principal, error) { return h.now.Load().who.principal(r) },
+		Gate:  g.gate, Catalog: g.tables,
 		Contract: fencegate.Contract, Log: h.log, LoopbackOnly: cfg.Auth == config.AuthNone, TrustedProxies: cfg.Proxies(),
 		Limits: proxy.Limits{
 			BodyBytes: int64(cfg.Limits.MaxBodyBytes), AnswerBytes: int64(cfg.Limits.MaxAnswerBytes), Rows: cfg.Limits.MaxRows, Filters: cfg.Limits.MaxFilters,

@@ -1,9 +1,11 @@
 package main_test
 
 import (
+	"bufio"
 	"crypto/tls"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -142,5 +144,81 @@ func TestProfilesAreForAdministrators(t *testing.T) {
 		if resp.StatusCode != c.want {
 			t.Errorf("%s: %d, want %d", c.path, resp.StatusCode, c.want)
 		}
+	}
+}
+
+func TestProfilesAreNotForPagesUnderAnotherName(t *testing.T) {
+	t.Parallel()
+	g := testenv.StartGateway(t, testenv.GatewayOptions{})
+	for host, want := range map[string]int{"localhost:9090": http.StatusOK, "rebound.example:9090": http.StatusMisdirectedRequest} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.AdminURL+"/debug/pprof/goroutine?debug=2", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = host
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("%s: %d, want %d", host, resp.StatusCode, want)
+		}
+	}
+}
+
+func TestAStreamEndsWithTheRightsItBeganWith(t *testing.T) {
+	t.Parallel()
+	key, kept := identity.NewKey(time.Time{})
+	other, keptOther := identity.NewKey(time.Time{})
+	auth := func(key identity.Key) string {
+		return "auth: required\nroles: [{name: boss, admin: true}]\nprincipals:\n" +
+			fmt.Sprintf("  - {name: b, roles: [boss], api_keys: [{id: '%s', sha256: '%x'}]}\n", key.ID, key.SHA256)
+	}
+	g := testenv.StartGateway(t, testenv.GatewayOptions{Auth: auth(kept)})
+	refuse := func(code string) {
+		g.Database.Exec(t, `INSERT INTO fencegate.refusals (code, disposition, operation, lock_key, presented_token, holder_digest, principal, request_id, remote_address, instance)
+			VALUES ('`+code+`', 'refused', 'update', 'k', 1, 'd', 'p', 'r', 'a', 'i')`)
+	}
+	read := func(key string) *bufio.Scanner {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.URL+"/v1/refusals/stream", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+key)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { resp.Body.Close() })
+		lines := bufio.NewScanner(resp.Body)
+		if resp.StatusCode != http.StatusOK || !lines.Scan() {
+			t.Fatalf("the stream has not begun: %d", resp.StatusCode)
+		}
+		return lines
+	}
+	before := read(key)
+	o := g.Options
+	o.Auth = auth(keptOther)
+	hangUp(t, g, o, readAnew, 1)
+	after := read(other)
+	refuse("secret")
+	for after.Scan() && !strings.Contains(after.Text(), "secret") {
+	}
+	if after.Err() != nil {
+		t.Error(after.Err())
+	}
+	last := ""
+	for before.Scan() {
+		if text := before.Text(); text != "" {
+			last += text + "\n"
+		}
+		if strings.Contains(last, "secret") {
+			t.Fatalf("a key that was taken away still tells: %s", last)
+		}
+	}
+	if last != "event: stopping\ndata: {}\n" {
+		t.Errorf("the stream ends with %q", last)
 	}
 }

@@ -67,32 +67,63 @@ func (g *Gate) listMarks(ctx context.Context, s fence.Selection) ([]fence.Mark, 
 	return marks, classify(reaching, err)
 }
 
+// looksRound is how many marks are read at once for somebody who may not see all.
+const looksRound = 1000
+
 // ListLeases returns what is known about those of the held marks that s picks
-// which have a live lease and which p may see, and the last key that was looked at: "" says that no
-// more are held. Marks and leases are read one after the other.
+// which have a live lease and which p may see, and the last key of these that was
+// looked at: "" says that no more are held. A key that p may not see is never told,
+// not as a place to go on from either. Marks and leases are read one after the other.
 func (g *Gate) ListLeases(ctx context.Context, p auth.Principal, s fence.Selection) (live []State, last lease.Key, err error) {
-	s.Held = true
-	marks, err := g.listMarks(ctx, s)
-	if err != nil || len(marks) == 0 {
+	seen, more, err := g.heldMarks(ctx, p, s)
+	if err != nil || len(seen) == 0 {
 		return nil, "", err
 	}
-	keys := make([]lease.Key, len(marks))
-	for i, mark := range marks {
+	keys := make([]lease.Key, len(seen))
+	for i, mark := range seen {
 		keys[i] = mark.Key
 	}
 	readings, err := g.Store.Read(ctx, keys...)
 	if err != nil {
 		return nil, "", err
 	}
-	for i, mark := range marks {
-		if readings[i].Live() && auth.AllowLook(p, mark.Key) == nil {
+	for i, mark := range seen {
+		if readings[i].Live() {
 			live = append(live, stateOf(mark, readings[i]))
 		}
 	}
-	if len(marks) == s.Limit {
+	if more {
 		last = keys[len(keys)-1]
 	}
 	return live, last, nil
+}
+
+// heldMarks returns up to s.Limit held marks that p may see, and whether there may be
+// more. It passes over the others however many they are.
+func (g *Gate) heldMarks(ctx context.Context, p auth.Principal, s fence.Selection) (seen []fence.Mark, more bool, err error) {
+	most := s.Limit
+	s.Held = true
+	if !p.Admin {
+		s.Limit = max(most, looksRound)
+	}
+	for {
+		marks, err := g.listMarks(ctx, s)
+		if err != nil {
+			return nil, false, err
+		}
+		for _, mark := range marks {
+			if auth.AllowLook(p, mark.Key) != nil {
+				continue
+			}
+			if seen = append(seen, mark); len(seen) == most {
+				return seen, true, nil
+			}
+		}
+		if len(marks) < s.Limit {
+			return seen, false, nil
+		}
+		s.After = marks[len(marks)-1].Key
+	}
 }
 
 func stateOf(mark fence.Mark, current lockclient.Reading) State {

@@ -114,6 +114,9 @@ func (w *Write) allow() error {
 			return err
 		}
 	}
+	if u := w.Unclaimed; u != nil && u.Claim.Key != "" {
+		return auth.AllowKey(w.Principal, u.Claim.Key) // a record names it
+	}
 	return nil
 }
 

@@ -43,6 +43,13 @@ const peopleRoles = `roles:
         operations: [update]
         write: [note]
     locks: ["stock:*"]
+  - name: adder
+    tables:
+      - table: shop.stock
+        operations: [select, update]
+        read: [sku]
+        write: [n]
+    locks: ["stock:*"]
   - name: slow
     tables: [{table: shop.stock}]
     locks: ["stock:*"]
@@ -52,7 +59,7 @@ const peopleRoles = `roles:
 
 // holders are the principals and their roles.
 var holders = map[string]string{
-	"worker": "worker", "second": "worker", "tenant": "tenant", "narrow": "narrow", "blind": "blind", "slow": "slow", "operator": "operator", "nobody": "",
+	"worker": "worker", "second": "worker", "tenant": "tenant", "narrow": "narrow", "blind": "blind", "adder": "adder", "slow": "slow", "operator": "operator", "nobody": "",
 }
 
 // startPeople starts a gateway on sql with peopleRoles. Beside the keys of their

@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -225,5 +226,51 @@ func TestNobodySendsMoreThanTheyMay(t *testing.T) {
 	mustRefuse(t, throttled, want{status: 429, slug: "rate_limited"})
 	if answer := p.as("worker").Do(t, ask); answer.Status != http.StatusOK || answer.Header.Get("RateLimit") != "" {
 		t.Errorf("somebody else: %d, RateLimit %q", answer.Status, answer.Header.Get("RateLimit"))
+	}
+}
+
+func TestAPageOfLeasesTellsNoKeyOfOthers(t *testing.T) {
+	t.Parallel()
+	p := startPeople(t, doorsSQL, doorsTables+doorsRoutines, "")
+	p.as("worker").Acquire(t, "stock:live", 300_000)
+	for _, key := range []string{"tenant:acme:1", "tenant:acme:2"} {
+		p.as("tenant").Acquire(t, key, 300_000)
+	}
+	p.as("worker").Acquire(t, "stock:there", 300_000)
+	for name, want := range map[string]string{"worker": "stock:live stock:there", "tenant": "tenant:acme:1 tenant:acme:2", "nobody": ""} {
+		var got []string
+		for cursor, pages := "", 0; pages < 10; pages++ {
+			answer := p.as(name).Do(t, testenv.Request{Path: "/v1/leases?limit=1" + cursor})
+			var page struct {
+				Leases []struct{ Key string }
+				Next   string `json:"next_cursor"`
+			}
+			answer.JSON(t, &page)
+			for _, l := range page.Leases {
+				got = append(got, l.Key)
+			}
+			if page.Next == "" {
+				break
+			}
+			if !strings.Contains(want, page.Next) {
+				t.Errorf("%s is told another's key: %s", name, answer.Body)
+			}
+			cursor = "&cursor=" + page.Next
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s lists %q, not %q", name, got, want)
+		}
+	}
+}
+
+func TestAnIncrementDoesNotTellWhatMayNotBeRead(t *testing.T) {
+	t.Parallel()
+	p := startPeople(t, doorsSQL, doorsTables+doorsRoutines, "")
+	l := p.as("adder").Acquire(t, "stock:live", 300_000)
+	p.Database.Exec(t, `UPDATE shop.stock SET n = 1000 WHERE sku = 'live'`)
+	for _, delta := range []int{1, 2147482647, 2147482648} { // the last one would overflow
+		answer := p.as("adder").Do(t, testenv.Request{Method: "POST", Path: "/v1/transactions", Body: fmt.Sprintf(
+			`{"dry_run":true,"locks":[%s],"operations":[{"op":"update","table":"stock","where":{"sku":"eq.live"},"increment":{"n":%d}}]}`, l.Claim(), delta)})
+		mustRefuse(t, answer, want{status: 403, slug: "column_not_allowed", column: "n"})
 	}
 }

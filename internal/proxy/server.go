@@ -32,6 +32,9 @@ type Config struct {
 	// Authenticate says who a request comes from. Errors: *identity.Rejection,
 	// identity.ErrUnavailable.
 	Authenticate func(*http.Request) (auth.Principal, error)
+	// Still says who a request comes from that has gone on for long, by what counts
+	// now. Zero value: Authenticate does.
+	Still func(*http.Request) (auth.Principal, error)
 	// TrustedProxies are whom X-Forwarded-For is taken from. Zero value: nobody.
 	TrustedProxies []netip.Prefix
 	// LoopbackOnly refuses requests to any other host name. Zero value: any.
@@ -71,6 +74,9 @@ func New(cfg Config) (*Server, error) {
 	}
 	if cfg.Authenticate == nil {
 		return nil, errors.New("proxy: nobody says who a request comes from")
+	}
+	if cfg.Still == nil {
+		cfg.Still = cfg.Authenticate
 	}
 	s := &Server{Config: cfg, busy: newBusy(), tries: make(chan struct{}, max(1, l.InFlight/16))}
 	router := chi.NewRouter()

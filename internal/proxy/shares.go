@@ -62,10 +62,15 @@ func (s *shares) comes(p auth.Principal) (pace pace, ok bool) {
 	return pace, ok
 }
 
-// paced returns what keeps the pace, which a newer configuration may have changed.
+// paced returns what keeps the pace. A newer configuration may have changed it, and
+// so may another token of the same principal: what is left is left all the same.
 func (s *share) paced(perSecond int) *rate.Limiter {
-	if s.pace == nil || s.pace.Burst() != 2*perSecond {
+	if s.pace == nil {
 		s.pace = rate.NewLimiter(rate.Limit(perSecond), 2*perSecond)
+	}
+	if s.pace.Burst() != 2*perSecond {
+		s.pace.SetLimit(rate.Limit(perSecond))
+		s.pace.SetBurst(2 * perSecond)
 	}
 	return s.pace
 }

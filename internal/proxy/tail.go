@@ -13,6 +13,7 @@ import (
 	"github.com/fencegate/fencegate/internal/api"
 	"github.com/fencegate/fencegate/internal/audit"
 	"github.com/fencegate/fencegate/internal/auth"
+	"github.com/fencegate/fencegate/internal/identity"
 )
 
 const (
@@ -20,8 +21,8 @@ const (
 	heartbeat  = 10 * time.Second
 )
 
-// theEnd is the last event of a stream whose gateway stops: to be asked for at
-// another one.
+// theEnd is the last event of a stream whose gateway stops, or whose caller is not
+// who it was: to be asked for anew.
 const theEnd = "event: stopping\ndata: {}\n\n"
 
 var (
@@ -69,6 +70,9 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, filter audit.Fil
 		if len(records) == 0 && time.Since(sent) < heartbeat {
 			return out.extend()
 		}
+		if !s.stillIs(r) {
+			return cmp.Or(out.send(func() error { return write(w, theEnd) }), errStopping)
+		}
 		sent = time.Now()
 		return out.send(func() error { return write(w, events(records)) })
 	})
@@ -80,6 +84,18 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, filter audit.Fil
 		s.Log.Warn("a stream of refusals was cut off", "error", err, "request_id", requestID(r))
 		panic(http.ErrAbortHandler)
 	}
+}
+
+// stillIs reports whether r would come from the same principal now: keys and tokens
+// end, and another configuration may know them no more. That it can't be told ends
+// nothing.
+func (s *Server) stillIs(r *http.Request) bool {
+	now, err := s.Still(r)
+	if errors.Is(err, identity.ErrUnavailable) {
+		return true
+	}
+	was := principal(r)
+	return err == nil && now.Name == was.Name && now.Admin == was.Admin
 }
 
 // events are the records as events; a comment if there are none, which also

@@ -221,6 +221,9 @@ func checkColumns(m Mutation) error {
 			return err
 		}
 	}
+	if err := checkIncrement(m); err != nil {
+		return err
+	}
 	if err := checkInsertColumns(m); err != nil {
 		return err
 	}
@@ -259,6 +262,20 @@ func checkRow(m Mutation, row Row) error {
 func (m Mutation) sets(column, parameter string) error {
 	for _, op := range m.Operations() {
 		if err := allowed(m.Table, column, parameter, string(op), m.Table.May(op, column)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkIncrement returns a *Fault for a column that a filter may not name: whether a
+// sum overflows, or fails a constraint, tells the value as well as a filter would.
+func checkIncrement(m Mutation) error {
+	if m.Increment == nil {
+		return nil
+	}
+	for _, name := range m.Increment.Names {
+		if err := allowed(m.Table, name, "", "increment", m.Table.MaySearch(name)); err != nil {
 			return err
 		}
 	}

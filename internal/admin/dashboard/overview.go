@@ -43,7 +43,11 @@ func (d *Dashboard) strip(ctx context.Context) []light {
 	if d.Draining() {
 		serving.Status, serving.Says = careful, "draining: it stops"
 	}
-	return append(append([]light{}, d.lights(ctx)...), serving, d.past.light())
+	all := append(append([]light{}, d.lights(ctx)...), serving)
+	if !principalIn(ctx).Admin {
+		return all // whom the database lets past is for those who can change it
+	}
+	return append(all, d.past.light())
 }
 
 // verdict is the worst of the lights, in words.

@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -36,15 +35,19 @@ func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
-	d.follow(w, r.Context(), f.audit)
+	d.follow(w, r, f.audit)
 }
 
-func (d *Dashboard) follow(w http.ResponseWriter, ctx context.Context, f audit.Filter) {
-	out, now := http.NewResponseController(w), d.gate()
+func (d *Dashboard) follow(w http.ResponseWriter, r *http.Request, f audit.Filter) {
+	ctx, out, now := r.Context(), http.NewResponseController(w), d.gate()
 	var sent time.Time
 	send := func(text string) error {
+		who, err := d.Who(r)
+		if was := principalIn(ctx); err != nil || who.Name != was.Name || who.Admin != was.Admin {
+			return errStopping // the page is to ask anew
+		}
 		sent = time.Now()
-		_, err := w.Write([]byte(text))
+		_, err = w.Write([]byte(text))
 		return cmp.Or(err, out.Flush())
 	}
 	err := now.TailRefusals(ctx, principalIn(ctx), f, audit.Place{}, func(records []audit.Record) error {

@@ -30,7 +30,10 @@ type routineRow struct {
 	Observe          bool
 }
 
-func (d *Dashboard) tables(*http.Request, auth.Principal) (page, error) {
+func (d *Dashboard) tables(_ *http.Request, who auth.Principal) (page, error) {
+	if err := auth.AllowAdmin(who, "the tables and who can write past the gateway"); err != nil {
+		return page{}, err
+	}
 	body := tablesBody{}
 	body.Report, body.Looked = d.past.newest()
 	specs := d.Now().Specs
