@@ -222,3 +222,30 @@ func TestAStreamEndsWithTheRightsItBeganWith(t *testing.T) {
 		t.Errorf("the stream ends with %q", last)
 	}
 }
+
+func TestAStoredAnswerDoesNotOutliveTheRightToItsColumns(t *testing.T) {
+	t.Parallel()
+	key, kept := identity.NewKey(time.Time{})
+	auth := func(read string) string {
+		return fmt.Sprintf("auth: required\nroles: [{name: r, tables: [{table: shop.inventory, read: [%s]}], locks: ['*']}]\n"+
+			"principals: [{name: p, roles: [r], api_keys: [{id: '%s', sha256: '%x'}]}]\n", read, kept.ID, kept.SHA256)
+	}
+	g := testenv.StartGateway(t, testenv.GatewayOptions{Auth: auth("sku, available")}).As(key)
+	l := g.Acquire(t, "inventory:SKU-1", 60_000)
+	header := l.Header()
+	header.Set("Prefer", "return=representation")
+	header.Set("Idempotency-Key", "once")
+	q := testenv.Request{Method: http.MethodPatch, Path: "/rest/inventory?sku=eq.SKU-1", Header: header, Body: `{"available":4711}`}
+	if first := g.Do(t, q); first.Status != http.StatusOK || !strings.Contains(first.Body, "4711") {
+		t.Fatalf("%d %s", first.Status, first.Body)
+	}
+	if again := g.Do(t, q); again.Status != http.StatusOK || again.Header.Get("Idempotency-Replayed") != "true" || !strings.Contains(again.Body, "4711") {
+		t.Errorf("sent again: %d %s", again.Status, again.Body)
+	}
+	o := g.Options
+	o.Auth = auth("sku")
+	hangUp(t, g, o, readAnew, 1)
+	if answer := g.Do(t, q); answer.Status != http.StatusUnprocessableEntity || strings.Contains(answer.Body, "4711") {
+		t.Errorf("with less to read: %d %s", answer.Status, answer.Body)
+	}
+}

@@ -2,7 +2,10 @@ package gate
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -12,6 +15,7 @@ import (
 	"github.com/fencegate/fencegate/internal/lease"
 	"github.com/fencegate/fencegate/internal/lockclient"
 	"github.com/fencegate/fencegate/internal/pooled"
+	"github.com/fencegate/fencegate/internal/statement"
 )
 
 // Once names a request so that it is applied once, however often it is sent.
@@ -21,6 +25,15 @@ type Once struct {
 	// Fingerprint tells the request from another one under the same key. The
 	// lock headers are no part of it: a retry may come under a newer grant.
 	Fingerprint string
+}
+
+// shows makes the columns that may be returned part of the fingerprint, where these
+// are not all: an answer that was stored when there were more is not for now.
+func (o *Once) shows(m statement.Mutation) {
+	if o.Key != "" && m.Table != nil && m.Return.Any() && m.Table.Hides() {
+		sum := sha256.Sum256([]byte(o.Fingerprint + "\x00" + strings.Join(m.Table.Returnable(), "\x00")))
+		o.Fingerprint = hex.EncodeToString(sum[:])
+	}
 }
 
 // What a request under a used key can meet.

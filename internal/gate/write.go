@@ -108,6 +108,7 @@ func (w *Write) allow() error {
 		if err := allow(w.Principal, &w.Mutations[i]); err != nil {
 			return w.at(i, err)
 		}
+		w.Once.shows(w.Mutations[i])
 	}
 	for _, claim := range w.Claims {
 		if err := auth.AllowKey(w.Principal, claim.Key); err != nil {
