@@ -40,6 +40,10 @@ func TestWireTellsBatchesApart(t *testing.T) {
 	if err := errors.Join(fence.MeetDatabase(t.Context(), conn), insert(t, conn, 1), conn.Ping(t.Context()), insert(t, conn, 2)); err != nil {
 		t.Fatal(err)
 	}
+	if err := conn.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.Settle() // a batch is noted as forwarded only after its answer may have come
 	statements := []string{`SELECT $1::int`, `INSERT INTO t VALUES ($1)`}
 	want := []Batch{
 		{Kind: StartUp, Messages: "^"},
@@ -50,6 +54,7 @@ func TestWireTellsBatchesApart(t *testing.T) {
 		{Kind: Work, Messages: "BEBDES", Statements: statements},
 		{Kind: Ping, Messages: "Q", Statements: []string{"-- ping"}},
 		{Kind: Work, Messages: "BEBDES", Statements: statements},
+		{Kind: Other, Messages: "X"},
 	}
 	same := func(a, b Batch) bool {
 		return a.Like(b) && a.Messages == b.Messages && a.Forwarded == Whole && a.Link == 1
