@@ -2,8 +2,10 @@ package sql_test
 
 import (
 	"os"
+	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fencegate/fencegate/internal/testenv"
@@ -104,5 +106,21 @@ func TestTombstonesAreKeptWhileTheSchemaMoves(t *testing.T) {
 	s.move("0008_tombstones.down.sql")
 	if got := s.look(`SELECT string_agg(concat_ws(' ', idempotency_key, state, token), '; ' ORDER BY idempotency_key) FROM fencegate.answers`); got != ranks {
 		t.Errorf("and back again they are\n%s, not\n%s", got, ranks)
+	}
+}
+
+func TestAnAnswerIsKeptByWhoClaimedItsKey(t *testing.T) {
+	t.Parallel()
+	s := newSchema(t)
+	claim := `SELECT fencegate.claim_answer('anyone', 'one', 'f', '[]', '1 hour');`
+	keep := `SELECT fencegate.keep_answer('anyone', 'one', 0, 1, '{"a":1}');`
+	s.db.Exec(t, claim+keep)
+	for name, sql := range map[string]string{"another transaction": keep, "another key": strings.Replace(claim, "one", "two", 1) + keep} {
+		if _, err := s.pool.Exec(t.Context(), sql, pgx.QueryExecModeSimpleProtocol); err == nil || !strings.Contains(err.Error(), "has not claimed") {
+			t.Errorf("%s keeps an answer: %v", name, err)
+		}
+	}
+	if got := s.look(`SELECT string_agg(rows, '; ') FROM fencegate.answer_parts`); got != `{"a":1}` {
+		t.Errorf("kept is %s", got)
 	}
 }

@@ -53,6 +53,9 @@ func (h *house) grow(ctx context.Context, cfg *config.Config, before *generation
 	if err = checkRoutines(ctx, h.pools.writes, next.tables.Snapshot().Routines()); err != nil {
 		return nil, fmt.Errorf("checking the statements and functions: %w", err)
 	}
+	if err = checkDatabaseRoles(ctx, h.pools.single(h.pools.reads), cfg.Roles); err != nil {
+		return nil, err
+	}
 	newGate, newServer := gate.New, proxy.New
 	if before != nil {
 		newGate, newServer = before.gate.Next, before.server.Next

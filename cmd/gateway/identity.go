@@ -52,7 +52,7 @@ func openIdentity(ctx context.Context, cfg *config.Config, tables *catalog.Snaps
 func authRoles(roles []config.Role) []auth.Role {
 	made := make([]auth.Role, len(roles))
 	for i, role := range roles {
-		made[i] = auth.Role{Name: role.Name, Admin: role.Admin, Limits: auth.Limits{InFlight: role.MaxInFlight, PerSecond: role.PerSecond}}
+		made[i] = auth.Role{Name: role.Name, Admin: role.Admin, DatabaseRole: role.DatabaseRole, Limits: auth.Limits{InFlight: role.MaxInFlight, PerSecond: role.PerSecond}}
 		for _, grant := range role.Tables {
 			made[i].Tables = append(made[i].Tables, auth.Grant{Schema: grant.Table.Schema, Name: grant.Table.Name, Narrowing: narrowing(grant)})
 		}

@@ -19,6 +19,9 @@ type Role struct {
 	Tables []Grant
 	Calls  []Callable
 	Locks  []lease.Pattern // keys that may be held
+	// DatabaseRole is the role of PostgreSQL that Tables and Calls are used as; "":
+	// the gateway's own.
+	DatabaseRole string
 	Limits
 }
 
@@ -74,6 +77,9 @@ func (p *Policy) rightsOf(held []string) *rights {
 	for _, role := range held {
 		r.add(p.roles[role])
 	}
+	if r.torn() {
+		r.tables, r.calls = nil, nil
+	}
 	p.known[name] = r
 	return r
 }
@@ -86,6 +92,7 @@ type rights struct {
 	calls  map[Callable]bool
 	locks  []lease.Pattern
 	limits Limits
+	runsAs []string // the database role of each role that has tables or calls
 	last   atomic.Pointer[sight]
 }
 
@@ -96,6 +103,9 @@ func (r *rights) add(role Role) {
 	r.admin = r.admin || role.Admin
 	r.locks = append(r.locks, role.Locks...)
 	r.limits = Limits{InFlight: max(r.limits.InFlight, role.InFlight), PerSecond: max(r.limits.PerSecond, role.PerSecond)}
+	if len(role.Tables)+len(role.Calls) > 0 {
+		r.runsAs = append(r.runsAs, role.DatabaseRole)
+	}
 	for _, callable := range role.Calls {
 		r.calls[callable] = true
 	}

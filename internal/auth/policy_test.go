@@ -171,6 +171,35 @@ func TestNobodyMayDoNothing(t *testing.T) {
 	}
 }
 
+func TestStatementsRunAsOneDatabaseRole(t *testing.T) {
+	t.Parallel()
+	grants := roles(t)[2].Tables
+	policy := auth.NewPolicy([]auth.Role{
+		{Name: "app", Tables: grants, DatabaseRole: "app"}, {Name: "caller", Calls: []auth.Callable{{Name: "take"}}, DatabaseRole: "app"},
+		{Name: "house", Tables: grants}, {Name: "operator", Admin: true}, {Name: "holder", Locks: []lease.Pattern{pattern(t, "*")}},
+	})
+	for _, c := range []struct {
+		roles []string
+		as    string
+		torn  bool
+	}{
+		{nil, "", false},
+		{[]string{"house", "operator"}, "", false},
+		{[]string{"operator", "holder", "app", "caller"}, "app", false},
+		{[]string{"house", "app"}, "app", true},
+		{[]string{"caller", "house"}, "app", true},
+	} {
+		p := policy.Principal("p", c.roles, nil)
+		if p.DatabaseRole() != c.as || p.Torn() != c.torn {
+			t.Errorf("%v run as %q, torn %t", c.roles, p.DatabaseRole(), p.Torn())
+		}
+		_, err := p.Narrow(shelf())
+		if c.torn && (err == nil || auth.AllowCall(p, &catalog.Routine{RoutineSpec: catalog.RoutineSpec{Name: "take"}}) == nil) {
+			t.Errorf("%v may do something", c.roles)
+		}
+	}
+}
+
 func TestLimitsAreTheHighestOfAllRoles(t *testing.T) {
 	t.Parallel()
 	policy := auth.NewPolicy(roles(t))

@@ -76,6 +76,10 @@ type Role struct {
 	Call []Name `yaml:"call,omitempty,flow"`
 	// Locks are the lock keys that it may hold. Default none.
 	Locks []LockPattern `yaml:"locks,omitempty,flow"`
+	// DatabaseRole is the role of PostgreSQL that Tables and Call are used as, so that
+	// its grants and row-level security apply as well. Default "", the gateway's own;
+	// all roles with tables or calls that a principal has must have the same.
+	DatabaseRole string `yaml:"database_role,omitempty"`
 	// MaxInFlight is the most requests that one principal has in flight. Default 0:
 	// Limits.MaxInFlightPerPrincipal; 0 to 1000000. Of several roles the highest
 	// counts.

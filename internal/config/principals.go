@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -68,6 +69,11 @@ func (c *Config) checkRoles(r *report) {
 			r.reject(path+".name", "%s is roles[%d] already", role.Name, j)
 		} else {
 			first[role.Name] = i
+		}
+		if fault := nameFault(role.DatabaseRole); role.DatabaseRole != "" && fault != "" {
+			r.reject(path+".database_role", "the role's name %s", fault)
+		} else if role.DatabaseRole == "none" {
+			r.reject(path+".database_role", "none is no role's name to PostgreSQL; leave the key out for the gateway's own")
 		}
 		checkCount(path+".max_in_flight", role.MaxInFlight, 0, mostAtOnce, r)
 		checkCount(path+".requests_per_second", role.PerSecond, 0, mostAtOnce, r)
@@ -160,12 +166,28 @@ func (c *Config) checkPrincipals(r *report) {
 				r.reject(fmt.Sprintf("%s.roles[%d]", path, j), "%q is none of roles", role)
 			}
 		}
+		c.checkTogether(p, path, r)
 		for j, key := range p.APIKeys {
 			at := fmt.Sprintf("%s.api_keys[%d]", path, j)
 			key.check(at, r)
 			once(ids, key.ID, at+".id")
 		}
 		p.checkUse(c, path, r)
+	}
+}
+
+// checkTogether reports roles that would run as different database roles.
+func (c *Config) checkTogether(p Principal, path string, r *report) {
+	var first *Role
+	for i, name := range p.Roles {
+		j := slices.IndexFunc(c.Roles, func(role Role) bool { return role.Name == name })
+		if j < 0 || len(c.Roles[j].Tables)+len(c.Roles[j].Call) == 0 {
+			continue
+		}
+		role := &c.Roles[j]
+		if first = cmp.Or(first, role); role.DatabaseRole != first.DatabaseRole {
+			r.reject(fmt.Sprintf("%s.roles[%d]", path, i), "%s and %s have different database_role, and a transaction runs as one", name, first.Name)
+		}
 	}
 }
 

@@ -30,12 +30,14 @@ roles:
       - {table: inventory, operations: [update], read: [sku], write: ["odd, name"]}
     call: [take, take_stock]
     locks: ["inventory:*", "tenant:{claim.tenant}:*"]
+    database_role: Odd "app
     max_in_flight: 3
     requests_per_second: 7
-  - {name: boss, admin: true, tables: [{table: inventory}]}
+  - {name: boss, admin: true, tables: [{table: inventory}], database_role: Odd "app}
+  - {name: auditor, admin: true}
 principals:
   - name: w@example.com
-    roles: [stock, boss]
+    roles: [stock, boss, auditor]
     claims: {tenant: acme, "odd one": "x: y"}
     jwt_subject: auth0|1
     certificate: w.internal
@@ -100,6 +102,10 @@ func TestMistakesAboutPrincipals(t *testing.T) {
 		{"a pace below zero", role("requests_per_second: -1"), "roles[0].requests_per_second: is -1"},
 		{"a role that is not there", "principals: [{name: w, roles: [x], api_keys: [" + someKey + "]}]\n", `principals[0].roles[0]: "x" is none of roles`},
 		{"a name that a token could have", "principals: [{name: 'jwt:x', api_keys: [" + someKey + "]}]\n", `principals[0].name: is "jwt:x"`},
+		{"a database role that PostgreSQL would cut", role("database_role: " + strings.Repeat("x", 64)), "roles[0].database_role: the role's name is longer than 63 bytes"},
+		{"none for a database role", role("database_role: none"), "roles[0].database_role: none is no role's name"},
+		{"two database roles at once", "roles: [{name: a, call: [take], database_role: x}, {name: b, admin: true}, {name: c, call: [take]}]\n" +
+			"principals: [{name: w, roles: [b, c, a], api_keys: [" + someKey + "]}]\n", "principals[0].roles[2]: a and c have different database_role"},
 		{"a principal twice", "principals: [{name: w, api_keys: [" + someKey + "]}, {name: w}]\n", "principals[1].name: is that of principals[0].name already"},
 		{"a key twice", "principals: [{name: w, api_keys: [" + someKey + ", " + someKey + "]}]\n", "principals[0].api_keys[1].id: is that of principals[0].api_keys[0].id already"},
 		{"a key in place of its hash", "principals: [{name: w, api_keys: [{id: 0123456789ab, sha256: fgk_0123456789ab_x}]}]\n", "principals[0].api_keys[0].sha256: must be 64 hex digits"},

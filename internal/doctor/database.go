@@ -40,6 +40,7 @@ func (v *visit) checks(ctx context.Context, conn *pgx.Conn) []check {
 		{"the clocks", (*visit).checkClock},
 		{"the gateway's role", (*visit).checkOwnRole},
 		{"the superusers", (*visit).checkSuperusers},
+		{"the database roles", (*visit).checkDatabaseRoles},
 		{"who may write the tables", (*visit).checkTableWriters},
 		{"the rights on the tables", (*visit).checkTableRights},
 		{"the rights on the functions", (*visit).checkFunctionRights},

@@ -65,6 +65,10 @@ func faults() map[string]fault {
 		"AMissingRightOnATable":          {code: "privilege_missing", sql: `REVOKE DELETE ON shop.orders FROM @gateway`, found: "GRANT DELETE ON shop.orders TO doctor_gateway"},
 		"AMissingRightOnMarks":           {code: "privilege_missing", sql: `REVOKE UPDATE ON fencegate.marks FROM @gateway`, found: "lacks UPDATE on fencegate.marks"},
 		"AMissingRightOnAnswers":         {code: "privilege_missing", sql: `REVOKE DELETE ON fencegate.answers FROM @gateway`, found: "GRANT DELETE ON fencegate.answers"},
+		"ADatabaseRoleThatIsNotThere":    {code: "privilege_missing", config: actingAs("@group_x"), found: "_x NOLOGIN;"},
+		"ADatabaseRoleOfOthers":          {code: "privilege_missing", sql: `GRANT USAGE ON SCHEMA fencegate TO @group; GRANT SELECT, INSERT, UPDATE, DELETE ON shop.inventory TO @group`, config: actingAs("@group"), found: "may not act as doctor_group"},
+		"ADatabaseRoleWithoutTheSchema":  {code: "privilege_missing", sql: `GRANT @group TO @gateway; GRANT SELECT, INSERT, UPDATE, DELETE ON shop.inventory TO @group`, config: actingAs("@group"), found: "GRANT USAGE ON SCHEMA fencegate TO doctor_group"},
+		"ADatabaseRoleWithoutARight":     {code: "privilege_missing", sql: `GRANT @group TO @gateway; GRANT USAGE ON SCHEMA fencegate TO @group; GRANT SELECT, INSERT, DELETE ON shop.inventory TO @group`, config: actingAs("@group"), found: "GRANT UPDATE ON shop.inventory TO doctor_group"},
 		"AMissingRightOnASequence":       {code: "privilege_missing", sql: `CREATE TABLE shop.serial (id serial PRIMARY KEY); GRANT ALL ON shop.serial TO @gateway`, config: tables("{name: shop.serial, lock: 'serial:{id}'}"), found: "GRANT USAGE ON SEQUENCE shop.serial_id_seq"},
 		"AMissingRightOnAFencesFunction": {code: "privilege_missing", sql: `REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA fencegate FROM PUBLIC`, found: "FUNCTION fencegate.admit"},
 		"AMissingRightOnAFunction":       {code: "privilege_missing", sql: `CREATE FUNCTION shop.f(sku text) RETURNS int LANGUAGE sql AS 'SELECT 1'; REVOKE EXECUTE ON FUNCTION shop.f FROM PUBLIC`, config: "functions: [{name: shop.f, lock: 'inventory:{sku}'}]\n", found: "FUNCTION shop.f(sku text)"},
@@ -139,6 +143,12 @@ const (
 			END LOOP;
 		END $$;`
 )
+
+// actingAs is a configuration whose principals act as a database role.
+func actingAs(role string) string {
+	return "auth: required\nroles: [{name: app, tables: [{table: shop.inventory}], database_role: '" + role + "'}]\n" +
+		"principals: [{name: p, roles: [app], api_keys: [{id: 0123456789ab, sha256: " + strings.Repeat("a", 64) + "}]}]\n"
+}
 
 func TestEachFaultIsFoundAndNothingElse(t *testing.T) {
 	t.Parallel()

@@ -19,16 +19,11 @@ func Grants(ctx context.Context, conn *pgx.Conn, p Patient, role string) (statem
 	name := pgx.Identifier{role}.Sanitize()
 	v := &visit{Patient: p, rules: rulesByCode()}
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		var there bool
-		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = $1)`, role).Scan(&there); err != nil {
+		made, err := makeRoles(ctx, tx, role, v.databaseRoles())
+		if err != nil {
 			return err
 		}
-		if !there {
-			statements = append(statements, "CREATE ROLE "+name+" LOGIN;")
-			if _, err := tx.Exec(ctx, "CREATE ROLE "+name); err != nil {
-				return fmt.Errorf("making the role for a try: %w", err)
-			}
-		}
+		statements = made
 		if _, err := tx.Exec(ctx, "GRANT "+name+" TO CURRENT_USER"); err != nil {
 			return fmt.Errorf("becoming a member of the role for a try: %w", err)
 		}
@@ -36,7 +31,7 @@ func Grants(ctx context.Context, conn *pgx.Conn, p Patient, role string) (statem
 			return fmt.Errorf("becoming the role for a try: %w", err)
 		}
 		for _, look := range []func(*visit, context.Context, pgx.Tx) error{
-			(*visit).checkTableRights, (*visit).checkFunctionRights, (*visit).checkFenceRights,
+			(*visit).checkDatabaseRoles, (*visit).checkTableRights, (*visit).checkFunctionRights, (*visit).checkFenceRights,
 		} {
 			if err := look(v, ctx, tx); err != nil {
 				return err
@@ -49,6 +44,29 @@ func Grants(ctx context.Context, conn *pgx.Conn, p Patient, role string) (statem
 	}
 	for _, f := range v.findings {
 		statements = append(statements, f.Fix)
+	}
+	return statements, nil
+}
+
+// makeRoles makes those that are not there, for a try. A gateway that may become
+// others has none of their rights before it does.
+func makeRoles(ctx context.Context, tx pgx.Tx, gateway string, databaseRoles []string) (statements []string, err error) {
+	for i, role := range append([]string{gateway}, databaseRoles...) {
+		var there bool
+		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = $1)`, role).Scan(&there); err != nil {
+			return nil, err
+		}
+		if there {
+			continue
+		}
+		statement := "CREATE ROLE " + pgx.Identifier{role}.Sanitize() + " NOLOGIN;"
+		if i == 0 {
+			statement = "CREATE ROLE " + pgx.Identifier{role}.Sanitize() + " LOGIN NOINHERIT;"
+		}
+		if _, err := tx.Exec(ctx, statement); err != nil {
+			return nil, fmt.Errorf("making the role %s for a try: %w", role, err)
+		}
+		statements = append(statements, statement)
 	}
 	return statements, nil
 }

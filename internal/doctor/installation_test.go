@@ -98,8 +98,9 @@ func (i *installation) as(role string) string {
 func (i *installation) patient(t *testing.T, more string) doctor.Patient {
 	t.Helper()
 	address, _ := testenv.Redis(t)
-	text := "auth: none\n" + more
+	text := i.named(more)
 	for section, normal := range map[string]string{
+		"auth":     "auth: none\n",
 		"database": "database: {url: '" + i.as("@gateway") + "'}\n",
 		"redis":    "redis: {url: '" + address + "'}\n",
 		"tables":   devstack.ShopTables,

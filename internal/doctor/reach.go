@@ -60,8 +60,10 @@ const relations = protected + `,
 		   WHERE c.relkind IN ('r', 'p', 'f')
 		      OR c.relkind = 'v' AND pg_relation_is_updatable(c.oid, true) & 28 <> 0)`
 
-func (v *visit) tableNames() (schemas, names []string) {
-	for _, t := range v.Specs.Tables {
+func (v *visit) tableNames() (schemas, names []string) { return namesOf(v.Specs.Tables) }
+
+func namesOf(tables []catalog.Spec) (schemas, names []string) {
+	for _, t := range tables {
 		schemas, names = append(schemas, t.Schema), append(names, t.Name)
 	}
 	return schemas, names

@@ -6,7 +6,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/fencegate/fencegate/internal/catalog"
 	"github.com/fencegate/fencegate/internal/config"
 )
 
@@ -41,29 +40,30 @@ func (v *visit) lacks(all []missing) {
 // checkTableRights counts a right on any column as one on the table: rights by
 // column are for those who know which columns their workers write.
 func (v *visit) checkTableRights(ctx context.Context, tx pgx.Tx) error {
-	schemas, names := v.tableNames()
-	operations := make([]string, len(v.Specs.Tables))
-	for i, t := range v.Specs.Tables {
-		operations[i] = "{" + privilegesFor(t.Operations) + "}"
-	}
-	all, err := read[missing](ctx, tx, "the rights on the tables", `
+	return v.eachActor(ctx, tx, func(a actor) error {
+		schemas, names := namesOf(a.tables)
+		operations := make([]string, len(a.tables))
+		for i, t := range a.tables {
+			operations[i] = "{" + a.privileges(t) + "}"
+		}
+		all, err := read[missing](ctx, tx, "the rights on the tables", `
 		WITH `+protected+`,
 		wanted AS (
 		  SELECT p.oid, p.name, privilege
 		    FROM protected AS p
 		   CROSS JOIN LATERAL unnest(($3::text[])[p.position]::text[]) AS privilege)
-		SELECT quote_ident(current_user), '', name, string_agg(privilege, ', ')
+		SELECT quote_ident($4), '', name, string_agg(privilege, ', ')
 		  FROM wanted
-		 WHERE NOT CASE privilege WHEN 'DELETE' THEN has_table_privilege(oid, 'DELETE')
-		                          ELSE has_any_column_privilege(oid, privilege) END
+		 WHERE NOT CASE privilege WHEN 'DELETE' THEN has_table_privilege($4, oid, 'DELETE')
+		                          ELSE has_any_column_privilege($4, oid, privilege) END
 		 GROUP BY name
 		 UNION ALL
-		SELECT DISTINCT quote_ident(current_user), 'SCHEMA ', quote_ident(n.nspname), 'USAGE'
+		SELECT DISTINCT quote_ident($4), 'SCHEMA ', quote_ident(n.nspname), 'USAGE'
 		  FROM protected AS p
 		  JOIN pg_catalog.pg_namespace AS n ON n.oid = p.relnamespace
-		 WHERE NOT has_schema_privilege(n.oid, 'USAGE')
+		 WHERE NOT has_schema_privilege($4, n.oid, 'USAGE')
 		 UNION ALL
-		SELECT DISTINCT quote_ident(current_user), 'SEQUENCE ', format('%I.%I', n.nspname, s.relname), 'USAGE'
+		SELECT DISTINCT quote_ident($4), 'SEQUENCE ', format('%I.%I', n.nspname, s.relname), 'USAGE'
 		  FROM wanted AS w
 		  JOIN pg_catalog.pg_attrdef AS def ON def.adrelid = w.oid
 		  JOIN pg_catalog.pg_depend AS d
@@ -72,44 +72,29 @@ func (v *visit) checkTableRights(ctx context.Context, tx pgx.Tx) error {
 		  JOIN pg_catalog.pg_namespace AS n ON n.oid = s.relnamespace
 		 WHERE w.privilege = 'INSERT'
 		   AND CASE WHEN s.relkind = 'S' -- also where the planner asks first
-		            THEN NOT has_sequence_privilege(s.oid, 'USAGE, UPDATE') END
-		 ORDER BY 2, 3`, schemas, names, operations)
-	v.lacks(all)
-	return err
-}
-
-// privilegesFor lists what operations need. A write reads the rows that it meets.
-func privilegesFor(operations []catalog.Operation) string {
-	list := "SELECT"
-	for _, one := range operations {
-		switch one {
-		case catalog.Insert:
-			list += ",INSERT"
-		case catalog.Update:
-			list += ",UPDATE"
-		case catalog.Delete:
-			list += ",DELETE"
-		}
-	}
-	return list
+		            THEN NOT has_sequence_privilege($4, s.oid, 'USAGE, UPDATE') END
+		 ORDER BY 2, 3`, schemas, names, operations, a.role)
+		v.lacks(all)
+		return err
+	})
 }
 
 func (v *visit) checkFunctionRights(ctx context.Context, tx pgx.Tx) error {
-	var schemas, names []string
-	for _, r := range v.Specs.Routines {
-		if !r.IsStatement() {
+	return v.eachActor(ctx, tx, func(a actor) error {
+		schemas, names := []string{}, []string{}
+		for _, r := range a.functions {
 			schemas, names = append(schemas, r.Schema), append(names, r.Name)
 		}
-	}
-	all, err := read[missing](ctx, tx, "the rights on the functions", `
-		SELECT quote_ident(current_user), 'FUNCTION ', format('%I.%I(%s)', n.nspname, p.proname, pg_get_function_identity_arguments(p.oid)), 'EXECUTE'
+		all, err := read[missing](ctx, tx, "the rights on the functions", `
+		SELECT quote_ident($3), 'FUNCTION ', format('%I.%I(%s)', n.nspname, p.proname, pg_get_function_identity_arguments(p.oid)), 'EXECUTE'
 		  FROM unnest($1::text[], $2::text[]) AS spec(schema, name)
 		  JOIN pg_catalog.pg_namespace AS n ON n.nspname = spec.schema
 		  JOIN pg_catalog.pg_proc AS p ON p.pronamespace = n.oid AND p.proname = spec.name
-		 WHERE NOT has_function_privilege(p.oid, 'EXECUTE')
-		 ORDER BY 3`, append([]string{}, schemas...), append([]string{}, names...))
-	v.lacks(all)
-	return err
+		 WHERE NOT has_function_privilege($3, p.oid, 'EXECUTE')
+		 ORDER BY 3`, schemas, names, a.role)
+		v.lacks(all)
+		return err
+	})
 }
 
 // checkFenceRights knows what each table of schema fencegate is used for. The lock
@@ -124,7 +109,7 @@ func (v *visit) checkFenceRights(ctx context.Context, tx pgx.Tx) error {
 		  ('grants', ARRAY['SELECT', 'INSERT']),
 		  ('refusals', ARRAY['SELECT', 'INSERT']),
 		  ('answers', ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']),
-		  ('answer_parts', ARRAY['SELECT', 'INSERT']),
+		  ('answer_parts', ARRAY['SELECT']),
 		  ('acquired', ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']),
 		  ('leases', CASE WHEN $1 THEN ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE'] END),
 		  ('guards', ARRAY['SELECT']),

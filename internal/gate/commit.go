@@ -35,6 +35,7 @@ func (g *Gate) commit(ctx context.Context, w Write, plan []piece, replan bool) (
 	g.claimAnswer(&batch, w)
 	w.admit(&batch)
 	w.Settings.apply(&batch)
+	become(&batch, w.Principal)
 	for _, s := range plan {
 		queue(&batch, s.Statement)
 	}
@@ -61,7 +62,7 @@ func (g *Gate) commit(ctx context.Context, w Write, plan []piece, replan bool) (
 			texts[s.part] = append(texts[s.part], text...)
 		}
 		seen = true
-		return w.sighting.read(results)
+		return w.sighting.read(results, w.Principal)
 	})
 	join(parts, texts)
 	if w.Trial {
@@ -85,7 +86,10 @@ func (g *Gate) passed(results pgx.BatchResults, w Write) error {
 	if err := fence.Admitted(results, w.Claims); err != nil {
 		return err
 	}
-	return w.Settings.applied(results)
+	if err := w.Settings.applied(results); err != nil {
+		return err
+	}
+	return became(results, w.Principal)
 }
 
 // rowRefused tells a row that was written under a higher token, by its fence
@@ -219,7 +223,7 @@ func (g *Gate) Read(ctx context.Context, p auth.Principal, q statement.Query, se
 	}
 	defer leave()
 	rows, err = retried(g.asking(ctx, q), g, g.Reads, func(ctx context.Context, replan bool) (Rows, error) {
-		return g.read(ctx, s, q.Routine != nil, settings, replan)
+		return g.read(ctx, p, s, q.Routine != nil, settings, replan)
 	})
 	if err != nil {
 		return Rows{}, fmt.Errorf("reading: %w", err)
@@ -227,11 +231,12 @@ func (g *Gate) Read(ctx context.Context, p auth.Principal, q statement.Query, se
 	return rows, nil
 }
 
-func (g *Gate) read(ctx context.Context, s statement.Statement, called bool, settings Settings, replan bool) (rows Rows, err error) {
+func (g *Gate) read(ctx context.Context, p auth.Principal, s statement.Statement, called bool, settings Settings, replan bool) (rows Rows, err error) {
 	var batch pgx.Batch
 	g.begin(&batch, replan, fence.Asking)
 	batch.Queue(`SELECT set_config('transaction_read_only', 'on', true)`)
 	settings.apply(&batch)
+	become(&batch, p)
 	queue(&batch, s)
 	g.wash(&batch, called)
 	err = g.send(ctx, g.Reads, &batch, called, func(results pgx.BatchResults) error {
@@ -242,6 +247,9 @@ func (g *Gate) read(ctx context.Context, s statement.Statement, called bool, set
 			return err
 		}
 		if err := settings.applied(results); err != nil {
+			return err
+		}
+		if err := became(results, p); err != nil {
 			return err
 		}
 		text, err := rows.add(results)

@@ -101,6 +101,9 @@ func classify(at stage, err error) error {
 	if refused := (*Refused)(nil); errors.As(err, &refused) {
 		return err
 	}
+	if role := (*RoleError)(nil); errors.As(err, &role) {
+		return err
+	}
 	if err == nil || errors.Is(err, fence.ErrRefused) || errors.Is(err, fence.ErrBusy) ||
 		errors.Is(err, ErrKeyReused) || errors.Is(err, ErrKeyBusy) || errors.Is(err, errApplied) {
 		return err

@@ -156,18 +156,26 @@ func (g *Gate) recordAdmitted(batch *pgx.Batch, w Write) {
 			holders[i] = claim.Holder.Wire()
 		}
 	}
+	resign(batch, w.Principal)
 	batch.Queue(`SELECT fencegate.record_admitted($1, $2, $3, $4, $5, $6::jsonb, $7)::text`,
 		keys, holders, tokens, codes, marks, asJSON(a), g.payloadOf(w))
+	become(batch, w.Principal)
 }
 
 // read reads the answer to recordAdmitted.
-func (s *sighting) read(results pgx.BatchResults) error {
+func (s *sighting) read(results pgx.BatchResults, p auth.Principal) error {
 	if s == nil {
 		return nil
 	}
+	if err := resigned(results, p); err != nil {
+		return err
+	}
 	var text *string
 	s.found = nil
-	if err := results.QueryRow().Scan(&text); err != nil || text == nil {
+	if err := results.QueryRow().Scan(&text); err != nil {
+		return err
+	}
+	if err := became(results, p); err != nil || text == nil {
 		return err
 	}
 	if err := json.Unmarshal([]byte(*text), &s.found); err != nil {

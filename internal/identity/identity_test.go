@@ -18,7 +18,8 @@ import (
 )
 
 func policy() *auth.Policy {
-	return auth.NewPolicy([]auth.Role{{Name: "operator", Admin: true}, {Name: "worker"}})
+	return auth.NewPolicy([]auth.Role{{Name: "operator", Admin: true}, {Name: "worker"},
+		{Name: "app", Calls: []auth.Callable{{Name: "take"}}, DatabaseRole: "app"}, {Name: "house", Calls: []auth.Callable{{Name: "take"}}}})
 }
 
 func open(t *testing.T, cfg identity.Config) *identity.Identity {

@@ -65,11 +65,16 @@ func (i *Identity) tokenHolder(ctx context.Context, text string) (auth.Principal
 		return auth.Principal{}, &Rejection{"the token's subject is missing or too long", fmt.Sprintf("%.40q", subject)}
 	}
 	words := textClaims(claims)
+	name, roles := subjectPrefix+subject, i.tokens.roles(claims)
 	if p, known := i.subjects[subject]; known {
 		maps.Copy(words, p.Claims)
-		return i.policy.Principal(p.Name, append(i.tokens.roles(claims), p.Roles...), words), nil
+		name, roles = p.Name, append(roles, p.Roles...)
 	}
-	return i.policy.Principal(subjectPrefix+subject, i.tokens.roles(claims), words), nil
+	holder := i.policy.Principal(name, roles, words)
+	if holder.Torn() {
+		return auth.Principal{}, &Rejection{"the token's roles can't be used together", name + " has roles with different database_role"}
+	}
+	return holder, nil
 }
 
 // tokenRejection tells the caller why only once its token is known to be genuine.

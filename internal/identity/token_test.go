@@ -192,6 +192,19 @@ func TestWhoATokenIs(t *testing.T) {
 	}
 }
 
+func TestATokenOfTwoDatabaseRolesIsRejected(t *testing.T) {
+	t.Parallel()
+	key := rsaKey(t)
+	i := open(t, tokensOf([]string{"RS256"}, identity.KeySource{PublicPEM: publicPEM(t, key.Public())}))
+	if got := rejected(t, i, with(sign(t, jwt.SigningMethodRS256, key, "", jwt.MapClaims{"realm.roles": "app worker house"}))); !strings.Contains(got, "can't be used together") {
+		t.Errorf("it is rejected as %q", got)
+	}
+	p, err := i.Principal(with(sign(t, jwt.SigningMethodRS256, key, "", jwt.MapClaims{"realm.roles": "app worker"})))
+	if err != nil || p.DatabaseRole() != "app" {
+		t.Errorf("one of one runs as %q: %v", p.DatabaseRole(), err)
+	}
+}
+
 // keySet is a JSON Web Key Set.
 func keySet(t *testing.T, keys map[string]*rsa.PublicKey) []byte {
 	t.Helper()

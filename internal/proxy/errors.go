@@ -68,6 +68,7 @@ func faultOf(err error) *fault {
 	var db *gate.DatabaseError
 	var part *gate.PartError
 	var key *auth.KeyDenied
+	var role *gate.RoleError
 	switch {
 	case errors.As(err, &part) && !errors.As(err, &refused):
 		f := *faultOf(part.Err)
@@ -83,6 +84,8 @@ func faultOf(err error) *fault {
 		return statementFault(wrong)
 	case errors.As(err, &db):
 		return databaseFault(db)
+	case errors.As(err, &role):
+		return rolledBack()
 	case errors.Is(err, catalog.ErrUnknownTable):
 		return &fault{status: http.StatusNotFound, slug: "unknown_table", code: "PGRST205", detail: "there is no such table"}
 	case errors.Is(err, catalog.ErrUnknownRoutine):

@@ -79,9 +79,7 @@ func databaseFault(db *gate.DatabaseError) *fault {
 		known, ok = sqlStates["P0"], true
 	}
 	if !ok {
-		internal := *errInternal
-		internal.outcome = api.NotApplied // an error of PostgreSQL's rolls back
-		return &internal
+		return rolledBack()
 	}
 	f := &fault{status: known.status, slug: known.slug, code: cmp.Or(postgrestCodes[known.slug], db.SQLState), sqlState: db.SQLState,
 		detail: shorten(db.Message), hint: shorten(db.Hint), constraint: db.Constraint, column: db.Column}
@@ -89,6 +87,13 @@ func databaseFault(db *gate.DatabaseError) *fault {
 		f.retryAfter = time.Second
 	}
 	return f
+}
+
+// rolledBack is an internal error that PostgreSQL ended the transaction for.
+func rolledBack() *fault {
+	f := *errInternal
+	f.outcome = api.NotApplied
+	return &f
 }
 
 // raisedStatus is for PTxyz, by which a function of the database chooses the
