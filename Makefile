@@ -23,6 +23,7 @@ demo: deps build ## Play the story of a paused worker
 test: DEPS = postgres redis pgbouncer etcd node python promtool chromium
 test: deps check ## Run every check and test, against real servers
 	$(GO) run ./test/stack -- $(GO) test -race -count=1 -timeout 20m ./...
+	$(GO) run ./test/stack -- scripts/fuzz.sh 2s -race
 
 .PHONY: test-backends
 test-backends: DEPS = postgres redis pgbouncer etcd
