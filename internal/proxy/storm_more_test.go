@@ -3,9 +3,11 @@ package proxy_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -101,4 +103,35 @@ func TestSlowLooksAtRecordsLeaveOthersTheirTurn(t *testing.T) {
 	if met > storm/4 {
 		t.Errorf("a read met %d looks at the records of a storm of %d", met, storm)
 	}
+}
+
+func TestAStormOfWrongKeysNeitherKeepsOthersOutNorFillsTheLog(t *testing.T) {
+	t.Parallel()
+	const storm, each = 8, 100
+	p := startStorm(t, "database: {url: %s, reload_on_notify: false}\n")
+	mine := p.as("second").Acquire(t, "stock:live", 300_000)
+	began := time.Now()
+	var all sync.WaitGroup
+	for range storm {
+		all.Go(func() {
+			for range each {
+				mustRefuse(t, p.as("wrong").Do(t, testenv.Request{Path: "/rest/stock"}), want{status: 401, slug: "unauthenticated"})
+			}
+		})
+	}
+	const writes = 20
+	for range writes {
+		answer := p.as("second").Do(t, testenv.Request{Method: http.MethodPatch, Path: "/rest/stock?sku=eq.live", Header: mine.Header(), Body: `{"n":1}`})
+		if answer.Status != http.StatusNoContent {
+			t.Errorf("%d %s", answer.Status, answer.Body)
+		}
+	}
+	all.Wait()
+	most := 100 + 10*(1+int(time.Since(began).Seconds()))
+	for _, line := range []string{`"msg":"a request was not authenticated"`, `"status":401`} {
+		if told := strings.Count(p.Log(), line); told > most || told == 0 {
+			t.Errorf("%d lines of %d have %s", told, storm*each, line)
+		}
+	}
+	p.AwaitLogs(t, "request", 1+writes) // of the others, and of some
 }
