@@ -171,6 +171,26 @@ func filter(name, column, condition string) map[string][]string {
 	return q
 }
 
+func TestAWriteThatIsObservedSaysSo(t *testing.T) {
+	t.Parallel()
+	g := testenv.StartGateway(t, testenv.GatewayOptions{Tables: "tables: [{name: shop.inventory, lock: 'inventory:{sku}', mode: observe}]\n"})
+	c := newClient(t, g.URL)
+	l := acquire(t, c, shelf, client.TTL(long))
+	change := map[string]int{"available": 5}
+	both := []client.Operation{{Op: "update", Table: "inventory", Where: map[string]any{"sku": "eq.SKU-1"}, Set: change}}
+	for _, expected := range []string{"", "lease_released"} {
+		if got, err := l.Update(t.Context(), "inventory", sku("SKU-1"), change); err != nil || got.Affected != 1 || got.Observed != expected {
+			t.Errorf("%+v, %v, expected %q", got, err, expected)
+		}
+		if got, err := c.Transaction(t.Context(), both, l); err != nil || got[0].Observed != expected {
+			t.Errorf("%+v, %v, expected %q", got, err, expected)
+		}
+		if expected == "" {
+			giveAway(t, g, l)
+		}
+	}
+}
+
 func TestATransactionNamesTheLeaseThatWasRefused(t *testing.T) {
 	t.Parallel()
 	g := testenv.StartGateway(t, testenv.GatewayOptions{})

@@ -69,7 +69,7 @@ func (a answer) results(operations int) ([]Result, error) {
 		return nil, fmt.Errorf("it tells of %d operations, not of %d", len(done.Operations), operations)
 	}
 	for i := range done.Operations {
-		done.Operations[i].Replayed = a.replayed()
+		done.Operations[i].Replayed, done.Operations[i].Observed = a.replayed(), a.observed()
 	}
 	return done.Operations, nil
 }

@@ -19,6 +19,10 @@ type Result struct {
 	Rows     json.RawMessage // the rows as they are now, a JSON array
 	Affected int64
 	Replayed bool // answered from an earlier attempt under the same Idempotency-Key
+	// Observed is what the write would have been refused for, such as stale_token, where
+	// a table is in observe mode: it was applied, and the lease may be lost all the same.
+	// Of a transaction each Result has it. "": it was within its lock.
+	Observed string
 }
 
 // Insert inserts one row (what marshals to a JSON object) or several (to an
@@ -87,8 +91,10 @@ func (a answer) result() (Result, error) {
 	if !json.Valid(a.body) || !bytes.HasPrefix(bytes.TrimSpace(a.body), []byte{'['}) {
 		return Result{}, errors.New("it has no rows")
 	}
-	return Result{Rows: a.body, Affected: affected, Replayed: a.replayed()}, nil
+	return Result{Rows: a.body, Affected: affected, Replayed: a.replayed(), Observed: a.observed()}, nil
 }
+
+func (a answer) observed() string { return a.header.Get("Fencing-Observed") }
 
 func (a answer) replayed() bool { return a.header.Get("Idempotency-Replayed") == "true" }
 
