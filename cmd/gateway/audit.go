@@ -188,6 +188,16 @@ func (a *asking) list(out io.Writer, raw []byte) error {
 // errOutput: what was found can't be written, however often it is asked for.
 var errOutput = errors.New("writing the output")
 
+// told is a writer whose errors wrap errOutput.
+type told struct{ io.Writer }
+
+func (t told) Write(p []byte) (n int, err error) {
+	if n, err = t.Writer.Write(p); err != nil {
+		err = fmt.Errorf("%w: %w", errOutput, err)
+	}
+	return n, err
+}
+
 func (a *asking) print(out io.Writer, raw json.RawMessage) error {
 	text := string(raw)
 	if !a.json {
@@ -279,7 +289,11 @@ func newAuditExport() *cobra.Command {
 				return err
 			}
 			defer body.Close()
-			if _, err := io.Copy(cmd.OutOrStdout(), body); err != nil {
+			_, err = io.Copy(told{cmd.OutOrStdout()}, body)
+			switch {
+			case errors.Is(err, errOutput):
+				return err
+			case err != nil:
 				return &exitError{exitUnavailable, fmt.Errorf("the export is not whole: %w", err)}
 			}
 			return nil

@@ -47,7 +47,8 @@ func TestAuditTellsWhatWasRefused(t *testing.T) {
 "$GATEWAY" audit export --format csv --key inventory:SKU-1 | cut -d, -f1,3
 "$GATEWAY" audit export | grep -c .
 "$GATEWAY" audit export --format xml || echo code $?
-"$GATEWAY" audit export --url http://127.0.0.1:1 || echo code $?`
+"$GATEWAY" audit export --url http://127.0.0.1:1 || echo code $?
+"$GATEWAY" audit export > /dev/full || echo code $?`
 	cmd := exec.Command("sh", "-c", story)
 	cmd.Env = leaseEnv(t, g.URL)
 	out, err := cmd.Output()
@@ -72,6 +73,7 @@ id,code
 1
 code 64
 code 69
+code 1
 `
 	got := string(out)
 	for pattern, instead := range map[string]string{
