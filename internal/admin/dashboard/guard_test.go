@@ -46,21 +46,22 @@ func TestNobodyGetsInFromElsewhere(t *testing.T) {
 		status             int
 		says               string
 	}{
-		"UnderANameOfItsOwn":    {"GET", "", "", func(r *http.Request) { r.Host = "rebound.example" }, 421, "loopback"},
-		"PostedByAnotherSite":   {"POST", "lock?key=a", form, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }, 403, "not sent by a page of this dashboard"},
-		"PostedByASibling":      {"POST", "lock?key=a", form, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "same-site") }, 403, "not sent by a page of this dashboard"},
-		"PostedByAnotherOrigin": {"POST", "lock?key=a", form, func(r *http.Request) { r.Header.Set("Origin", "http://evil.example") }, 403, "not sent by a page of this dashboard"},
-		"TooLarge":              {"POST", "lock?key=a", form + "&x=" + strings.Repeat("x", 20000), nil, 400, "too large"},
-		"WithoutAKey":           {"POST", "lock", "reason=x", nil, 400, "names no lock key"},
-		"NoSuchPage":            {"GET", "nothing", "", nil, 404, "nothing at this address"},
-		"NoSuchRecord":          {"GET", "refusal?id=99", "", nil, 404, "never there"},
-		"NoRecord":              {"GET", "refusal?id=x", "", nil, 400, "names no record"},
-		"AKeyThatIsNone":        {"GET", "lock?key=%00", "", nil, 400, "The lock key is"},
-		"ACursorThatIsNone":     {"GET", "refusals?before=x-1", "", nil, 400, "no such page"},
-		"ATimeThatIsNone":       {"GET", "refusals?since=yesterday", "", nil, 400, "A time is written as"},
-		"ASpanThatIsNone":       {"GET", "refusals?span=1y", "", nil, 400, "no such span"},
-		"ACodeThatIsNone":       {"GET", "refusals?code=%00", "", nil, 400, "no text"},
-		"AnotherMethod":         {"PUT", "lock?key=a", "", nil, 404, "nothing at this address"},
+		"UnderANameOfItsOwn":     {"GET", "", "", func(r *http.Request) { r.Host = "rebound.example" }, 421, "loopback"},
+		"PostedByAnotherSite":    {"POST", "lock?key=a", form, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }, 403, "not sent by a page of this dashboard"},
+		"PostedByASibling":       {"POST", "lock?key=a", form, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "same-site") }, 403, "not sent by a page of this dashboard"},
+		"PostedByAnotherOrigin":  {"POST", "lock?key=a", form, func(r *http.Request) { r.Header.Set("Origin", "http://evil.example") }, 403, "not sent by a page of this dashboard"},
+		"TooLarge":               {"POST", "lock?key=a", form + "&x=" + strings.Repeat("x", 20000), nil, 400, "too large"},
+		"WithoutAKey":            {"POST", "lock", "reason=x", nil, 400, "names no lock key"},
+		"NoSuchPage":             {"GET", "nothing", "", nil, 404, "nothing at this address"},
+		"NoSuchRecord":           {"GET", "refusal?id=99", "", nil, 404, "never there"},
+		"NoRecord":               {"GET", "refusal?id=x", "", nil, 400, "names no record"},
+		"AKeyThatIsNone":         {"GET", "lock?key=%00", "", nil, 400, "The lock key is"},
+		"ACursorThatIsNone":      {"GET", "refusals?before=x-1", "", nil, 400, "no such page"},
+		"ATimeThatIsNone":        {"GET", "refusals?since=yesterday", "", nil, 400, "A time is written as"},
+		"ASpanThatIsNone":        {"GET", "refusals?span=1y", "", nil, 400, "no such span"},
+		"ADispositionThatIsNone": {"GET", "refusals?disposition=lost", "", nil, 400, "an event"},
+		"ACodeThatIsNone":        {"GET", "refusals?code=%00", "", nil, 400, "no text"},
+		"AnotherMethod":          {"PUT", "lock?key=a", "", nil, 404, "nothing at this address"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			answer := ask(t, c.method, ui(g)+c.page, c.body, c.change)

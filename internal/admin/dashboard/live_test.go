@@ -96,6 +96,17 @@ func TestFiltersStandInTheAddress(t *testing.T) {
 	if n := p.rows("#refused"); n != 3 {
 		t.Errorf("%d rows", n)
 	}
+	g.Database.Exec(t, `
+		INSERT INTO fencegate.refusals (code, disposition, operation, table_name, lock_key, presented_token, holder_digest, principal, request_id, remote_address, instance)
+		VALUES ('stale_token', 'admitted', 'update', 'shop.inventory', 'inventory:SKU-1', 1, 'abcdef0123456789', 'anyone', 'request', '127.0.0.1', 'test')`)
+	p.goTo("refusals")
+	p.fill("#disposition", "admitted")
+	p.follow(".filters button")
+	if n, chosen := p.rows("#refused"), eval[string](p, `document.querySelector('#disposition').value`); n != 1 || chosen != "admitted" {
+		t.Errorf("%d rows, %q is chosen", n, chosen)
+	}
+	p.goTo("refusals?disposition=event&span=all")
+	p.says("Nothing was refused.")
 	p.goTo("refusals?since=2020-01-01T00:00:00&until=2020-01-02T00:00:00")
 	p.says("Nothing was refused.")
 }

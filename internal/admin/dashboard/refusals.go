@@ -32,9 +32,20 @@ var spans = []span{
 
 const defaultSpan = "24h"
 
+// disposition is what became of what a record is of.
+type disposition struct {
+	Name audit.Disposition
+	Says string
+}
+
+var dispositions = []disposition{
+	{audit.Refused, "refused"}, {audit.Admitted, "let through in observe mode"}, {audit.Event, "late renewal or release"},
+}
+
 type refusalsBody struct {
 	Filter  refusalFilter
 	Codes   []code
+	Became  []disposition
 	Tables  []string
 	Spans   []span
 	Lanes   lanes
@@ -49,7 +60,7 @@ type refusalsBody struct {
 
 // refusalFilter is what the address says.
 type refusalFilter struct {
-	Key, Code, Table, Principal, Span, Since, Until string
+	Disposition, Key, Code, Table, Principal, Span, Since, Until string
 
 	query  url.Values // what of it is said, for links
 	before audit.Place
@@ -64,7 +75,7 @@ func (d *Dashboard) refusals(r *http.Request, _ auth.Principal) (page, error) {
 		return page{}, err
 	}
 	p := page{Name: "refusals", Title: "Refusals", Tab: "refusals", Now: now}
-	body := refusalsBody{Filter: f, Codes: codes, Tables: d.targets(), Spans: f.spans(), Now: now}
+	body := refusalsBody{Filter: f, Codes: codes, Became: dispositions, Tables: d.targets(), Spans: f.spans(), Now: now}
 	body.Stop = f.follow
 	if f.before == (audit.Place{}) && f.Until == "" {
 		body.Follow = "refusals?" + with(f.query, "follow", toggled(f.follow)).Encode()
@@ -121,9 +132,12 @@ func (d *Dashboard) targets() (names []string) {
 }
 
 func readFilter(query url.Values, now time.Time) (f refusalFilter, err error) {
-	f = refusalFilter{Key: query.Get("key"), Code: query.Get("code"), Table: query.Get("table"), Principal: query.Get("principal"),
+	f = refusalFilter{Disposition: query.Get("disposition"), Key: query.Get("key"), Code: query.Get("code"), Table: query.Get("table"), Principal: query.Get("principal"),
 		Span: query.Get("span"), Since: query.Get("since"), Until: query.Get("until"), follow: query.Get("follow") != ""}
-	f.audit = audit.Filter{Code: f.Code, Table: f.Table, Principal: f.Principal}
+	f.audit = audit.Filter{Disposition: audit.Disposition(f.Disposition), Code: f.Code, Table: f.Table, Principal: f.Principal}
+	if f.Disposition != "" && !slices.ContainsFunc(dispositions, func(d disposition) bool { return d.Name == f.audit.Disposition }) {
+		return f, badRequest("A record is of what was refused, of what was admitted, or an event.")
+	}
 	if f.audit.Key, err = keyOf(strings.TrimSpace(f.Key)); err != nil {
 		return f, err
 	}
@@ -144,7 +158,7 @@ func readFilter(query url.Values, now time.Time) (f refusalFilter, err error) {
 	if err = f.readSpan(now); err != nil {
 		return f, err
 	}
-	f.query = with(nil, "key", f.Key, "code", f.Code, "table", f.Table, "principal", f.Principal, "span", query.Get("span"), "since", f.Since, "until", f.Until)
+	f.query = with(nil, "disposition", f.Disposition, "key", f.Key, "code", f.Code, "table", f.Table, "principal", f.Principal, "span", query.Get("span"), "since", f.Since, "until", f.Until)
 	return f, nil
 }
 
