@@ -24,7 +24,7 @@ func Grants(ctx context.Context, conn *pgx.Conn, p Patient, role string) (statem
 			return err
 		}
 		statements = made
-		if _, err := tx.Exec(ctx, "GRANT "+name+" TO CURRENT_USER"); err != nil {
+		if err := join(ctx, tx, role); err != nil {
 			return fmt.Errorf("becoming a member of the role for a try: %w", err)
 		}
 		if _, err := tx.Exec(ctx, "SET LOCAL ROLE "+name); err != nil {
@@ -69,4 +69,14 @@ func makeRoles(ctx context.Context, tx pgx.Tx, gateway string, databaseRoles []s
 		statements = append(statements, statement)
 	}
 	return statements, nil
+}
+
+// join makes the connection's role a member of role, unless it may become it already.
+func join(ctx context.Context, tx pgx.Tx, role string) error {
+	var may bool
+	if err := tx.QueryRow(ctx, `SELECT pg_has_role($1, 'MEMBER')`, role).Scan(&may); err != nil || may {
+		return err
+	}
+	_, err := tx.Exec(ctx, "GRANT "+pgx.Identifier{role}.Sanitize()+" TO CURRENT_USER")
+	return err
 }

@@ -86,6 +86,14 @@ func startOn(t *testing.T, sql, tables, config string) *testenv.Gateway {
 	return testenv.StartGateway(t, testenv.GatewayOptions{Database: db, Tables: tables, Config: config})
 }
 
+// startDoors is startOn for a gateway that may do no more than it needs.
+func startDoors(t *testing.T, tables, config string) *testenv.Gateway {
+	t.Helper()
+	db := testenv.Shop(t)
+	db.Exec(t, doorsSQL)
+	return testenv.StartGateway(t, testenv.GatewayOptions{Database: db, Tables: tables, Config: config, OwnRole: true})
+}
+
 // atOnce sends requests that don't depend on each other, some at a time: each that
 // makes the gateway look at its tables waits up to 100 ms for that, and others can
 // wait for the same look.
