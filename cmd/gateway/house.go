@@ -164,6 +164,7 @@ func (h *house) open(section, address string, files config.TLS, handler http.Han
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
+		HTTP2:             http2Bounds(),
 		ErrorLog:          slog.NewLogLogger(h.log.Handler(), slog.LevelWarn),
 	}}, nil
 }

@@ -64,8 +64,11 @@ func (p *Policy) Principal(name string, roles []string, claims map[string]string
 	return Principal{Name: name, Admin: r.admin, rights: r, claims: claims}
 }
 
-// rightsOf makes the rights of a set of roles once: their view of the tables is
-// kept with them.
+// mostKnown is how many sets of roles are kept: which ones come, tokens say.
+const mostKnown = 256
+
+// rightsOf makes the rights of a set of roles once, as long as there are not too many
+// sets: their view of the tables is kept with them.
 func (p *Policy) rightsOf(held []string) *rights {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,6 +82,12 @@ func (p *Policy) rightsOf(held []string) *rights {
 	}
 	if r.torn() {
 		r.tables, r.calls = nil, nil
+	}
+	if len(p.known) >= mostKnown {
+		for any := range p.known {
+			delete(p.known, any)
+			break
+		}
 	}
 	p.known[name] = r
 	return r

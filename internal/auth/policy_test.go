@@ -2,6 +2,8 @@ package auth_test
 
 import (
 	"errors"
+	"fmt"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -209,4 +211,41 @@ func TestLimitsAreTheHighestOfAllRoles(t *testing.T) {
 	if got := auth.Anyone.Limits(); got != (auth.Limits{}) {
 		t.Errorf("anyone's limits are %+v", got)
 	}
+}
+
+// heap is what is in use.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// Which roles come together tokens say: no number of combinations, nor of names that
+// are no roles, may take memory that stays. Not parallel: it measures the heap.
+func TestSetsOfRolesTakeNoMemoryThatStays(t *testing.T) {
+	const sets, bits = 100_000, 17
+	var all []auth.Role
+	for n := range bits {
+		columns := map[catalog.Operation]catalog.ColumnSet{catalog.Select: some(fmt.Sprintf("c%d", n))}
+		all = append(all, auth.Role{Name: fmt.Sprintf("role %d", n), Tables: []auth.Grant{grant("shelf", columns)}})
+	}
+	policy := auth.NewPolicy(all)
+	before := heap()
+	for n := range sets {
+		held := []string{fmt.Sprintf("unknown %d", n)}
+		for bit := range bits {
+			if n>>bit&1 == 1 {
+				held = append(held, all[bit].Name)
+			}
+		}
+		p := policy.Principal("jwt:one", held, nil)
+		if table, err := p.Narrow(shelf()); (err == nil) != (n > 0) || n > 0 && !table.Allows(catalog.Select) {
+			t.Fatalf("%v: %v", held, err)
+		}
+	}
+	if grown := heap() - before; grown > 4<<20 {
+		t.Errorf("%d sets of roles keep %d KiB", sets, grown>>10)
+	}
+	runtime.KeepAlive(policy)
 }

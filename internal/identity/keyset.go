@@ -158,7 +158,8 @@ func (k *keySet) find(ctx context.Context) jwt.Keyfunc {
 		if k.one != nil {
 			return k.one, nil
 		}
-		key, err := k.set.KeyfuncCtx(ctx)(token)
+		// A look for new keys, which are few, is for everybody: its caller can't end it.
+		key, err := k.set.KeyfuncCtx(context.WithoutCancel(ctx))(token)
 		if err == nil {
 			return key, nil
 		}

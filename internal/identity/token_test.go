@@ -1,6 +1,7 @@
 package identity_test
 
 import (
+	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -229,6 +230,7 @@ func keySet(t *testing.T, keys map[string]*rsa.PublicKey) []byte {
 
 // provider serves a key set that can be changed and taken away.
 type provider struct {
+	meanwhile atomic.Pointer[context.CancelFunc] // nil: nothing happens while it is asked
 	*httptest.Server
 	set   atomic.Pointer[[]byte] // nil: 503
 	moved atomic.Bool            // it redirects
@@ -243,6 +245,9 @@ func startProvider(t *testing.T, set []byte) *provider {
 	}
 	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		p.asked.Add(1)
+		if meanwhile := p.meanwhile.Load(); meanwhile != nil {
+			(*meanwhile)()
+		}
 		if p.moved.Load() {
 			w.Header().Set("Location", "http://127.0.0.1:1/")
 			w.WriteHeader(http.StatusFound)
@@ -301,6 +306,25 @@ func TestRemoteKeysAreChangedWithoutARestart(t *testing.T) {
 	}
 	if more := p.asked.Load() - asked; more > 2 {
 		t.Errorf("50 tokens of unknown keys asked the provider %d times", more)
+	}
+}
+
+// Whoever sends a token of an unknown key and goes at once does not use up the look for
+// new keys, of which there are few.
+func TestALookForNewKeysOutlivesItsCaller(t *testing.T) {
+	t.Parallel()
+	first, second := rsaKey(t), rsaKey(t)
+	p := startProvider(t, keySet(t, map[string]*rsa.PublicKey{"one": &first.PublicKey}))
+	i := open(t, p.config())
+	set := keySet(t, map[string]*rsa.PublicKey{"two": &second.PublicKey})
+	p.set.Store(&set)
+	gone, leave := context.WithCancel(t.Context())
+	p.meanwhile.Store(&leave)
+	if _, err := i.Principal(with(sign(t, jwt.SigningMethodRS256, first, "nobody's", nil)).WithContext(gone)); err == nil {
+		t.Error("an unknown key let somebody in")
+	}
+	if _, err := i.Principal(with(sign(t, jwt.SigningMethodRS256, second, "two", nil))); err != nil {
+		t.Errorf("the new key, after somebody who did not stay: %v", err)
 	}
 }
 

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -106,7 +105,7 @@ type asked struct {
 // serve returns what a request becomes, or why it is refused.
 func (k *kiosk) serve(o order) ([]asked, error) {
 	door := kioskDoors[int(o.door)%len(kioskDoors)]
-	r := &http.Request{Method: door.method, URL: &url.URL{Path: "/rest/" + door.target, RawQuery: o.query}, Body: gather(bytes.NewReader(o.body)),
+	r := &http.Request{Method: door.method, URL: &url.URL{Path: "/rest/" + door.target, RawQuery: o.query}, Body: gatheredOf(o.body, nil),
 		Header: http.Header{"Content-Type": {"application/json"}}}
 	for name, value := range map[string]string{"Prefer": o.prefer, "Accept": o.accept, "If-Match": o.ifMatch} {
 		if value != "" {

@@ -36,11 +36,11 @@ func (s *Server) AcquireLease(w http.ResponseWriter, r *http.Request, _ api.Acqu
 			return
 		}
 		defer giveBack()
-		if !s.busy.waiters.take(s.Limits.Waiting) {
+		if !s.busy.waiters.take(1, int64(s.Limits.Waiting)) {
 			s.fail(w, r, errTooManyWaiting)
 			return
 		}
-		defer s.busy.waiters.leave()
+		defer s.busy.waiters.leave(1)
 	}
 	granted, err := s.Gate.Acquire(s.patient(w, r, &a), a)
 	if err == nil && granted.Replayed {
@@ -139,12 +139,14 @@ func checkClient(client *string) error {
 }
 
 // patient gives an acquire that waits the time for it, on top of each attempt's,
-// and frees its slot meanwhile: those who wait keep nobody out.
+// and frees its slot meanwhile, and what its body took, which has been read: those who
+// wait keep nobody out.
 func (s *Server) patient(w http.ResponseWriter, r *http.Request, a *gate.Acquisition) context.Context {
 	if a.Wait == 0 {
 		return r.Context()
 	}
 	stay := r.Context().Value(stayKey).(*stay)
+	stay.room.leave()
 	a.Each, a.Pause = s.Limits.Request, stay.pause
 	connection := http.NewResponseController(w)
 	end := time.Now().Add(a.Wait + s.Limits.Request)

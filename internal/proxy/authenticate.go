@@ -15,7 +15,7 @@ func (s *Server) authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p, err := s.Authenticate(r)
 		if err != nil {
-			s.fail(w, r, s.unauthenticated(r, err))
+			s.sendAway(w, r, s.unauthenticated(r, err))
 			return
 		}
 		visitOf(r).principal = p

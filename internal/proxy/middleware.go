@@ -1,12 +1,10 @@
 package proxy
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"io"
 	"net/http"
 	"regexp"
 	"runtime/debug"
@@ -120,11 +118,17 @@ func (s *Server) recoverPanic(next http.Handler) http.Handler {
 
 // limit bounds the body, turns away what exceeds the requests in flight, and
 // gives the request its deadline. The body is there before a slot is taken, so
-// that slow senders hold nothing but their connections; reads have slots of
-// their own, so that they can't keep out a holder's write or renewal.
+// that slow senders hold nothing but their connections and the room for what they
+// have sent; reads have slots of their own, so that they can't keep out a holder's
+// write or renewal.
 func (s *Server) limit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body := gather(http.MaxBytesReader(w, r.Body, s.Limits.BodyBytes))
+		body, room := s.gather(w, r)
+		defer room.leave()
+		if own := (*fault)(nil); errors.As(body.err, &own) {
+			s.fail(w, r, own)
+			return
+		}
 		if r.Body = body; body.err == nil {
 			// It was the sender's. Past it net/http would take the connection for lost,
 			// with whatever is sent over it afterwards.
@@ -139,13 +143,13 @@ func (s *Server) limit(next http.Handler) http.Handler {
 			s.fail(w, r, errShareTaken)
 			return
 		}
-		if !slots.take(most) {
+		if !slots.take(1, int64(most)) {
 			giveBack()
 			s.fail(w, r, errTooManyInFlight)
 			return
 		}
 		back := func() (leave func()) { return s.shareAgain(principal(r), kind) }
-		here := &stay{leave: func() { giveBack(); slots.leave() }, back: back, tries: s.tries, whole: r.Context()}
+		here := &stay{leave: func() { giveBack(); slots.leave(1) }, back: back, room: room, tries: s.tries, whole: r.Context()}
 		defer func() { here.leave() }()
 		ctx, cancel := context.WithTimeout(r.Context(), s.Limits.Request)
 		defer cancel()
@@ -159,6 +163,7 @@ func (s *Server) limit(next http.Handler) http.Handler {
 type stay struct {
 	leave func()          // gives its slot back
 	back  func() func()   // takes what is its principal's again, and returns what gives it back
+	room  *room           // of its body
 	tries chan struct{}   // where it has one after a pause
 	whole context.Context // ends with the caller's connection
 }
@@ -173,23 +178,6 @@ func (s *stay) pause() (resume func()) {
 		s.leave = func() { giveBack(); <-s.tries }
 	}
 }
-
-// gathered is a body that has been read.
-type gathered struct {
-	*bytes.Reader
-	all []byte
-	err error // why all is not the whole
-}
-
-func gather(body io.Reader) *gathered {
-	raw, err := io.ReadAll(body)
-	return &gathered{Reader: bytes.NewReader(raw), all: raw, err: err}
-}
-
-// whole returns the body, however often it is asked for.
-func (g *gathered) whole() ([]byte, error) { return g.all, g.err }
-
-func (g *gathered) Close() error { return nil }
 
 // loopbackOnly refuses requests whose Host is no loopback name: where nobody is
 // authenticated, a page in a browser could otherwise reach the gateway under a

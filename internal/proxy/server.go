@@ -81,7 +81,7 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{Config: cfg, busy: newBusy(), tries: make(chan struct{}, max(1, l.InFlight/16))}
 	router := chi.NewRouter()
 	s.router = router
-	router.Use(s.bound, rawPath, joinPrefer, s.identify, s.logAccess, s.recoverPanic, s.loopbackOnly, s.authenticate, s.throttle, s.limit)
+	router.Use(s.bound, rawPath, joinPrefer, s.identify, s.crowd, s.logAccess, s.recoverPanic, s.loopbackOnly, s.authenticate, s.own, s.throttle, s.limit)
 	router.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, &fault{status: http.StatusNotFound, slug: "not_found", detail: "there is nothing at " + r.URL.Path})
 	})

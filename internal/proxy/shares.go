@@ -22,6 +22,8 @@ const (
 	reading
 	waiting
 	streaming
+	sending // bytes of bodies
+	being   // requests, whatever they are doing
 	kinds
 )
 
@@ -35,7 +37,7 @@ type shares struct {
 
 // share is one principal's.
 type share struct {
-	has  [kinds]int
+	has  [kinds]int64
 	pace *rate.Limiter // nil: it may come as often as it likes
 }
 
@@ -75,50 +77,55 @@ func (s *share) paced(perSecond int) *rate.Limiter {
 	return s.pace
 }
 
-// enter counts what p occupies, or is false if it has the most it may; 0: no bound.
-func (s *shares) enter(p auth.Principal, k kind, most int) bool {
+// enter counts n more of what p occupies, or is false if that is more than it may;
+// 0: no bound.
+func (s *shares) enter(p auth.Principal, k kind, n, most int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	share := s.get(p)
-	if most > 0 && share.has[k] >= most {
+	if most > 0 && share.has[k]+n > most {
 		return false
 	}
-	share.has[k]++
+	share.has[k] += n
 	return true
 }
 
-func (s *shares) leave(p auth.Principal, k kind) {
+func (s *shares) leave(p auth.Principal, k kind, n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.get(p).has[k]--
+	s.get(p).has[k] -= n
 }
 
 // share counts what p occupies, until it is given back. It is false if p has all it
 // may.
 func (s *Server) share(p auth.Principal, k kind) (giveBack func(), ok bool) {
-	if !s.busy.shares.enter(p, k, s.mostOf(p, k)) {
+	if !s.busy.shares.enter(p, k, 1, s.mostOf(p, k)) {
 		return nil, false
 	}
-	return func() { s.busy.shares.leave(p, k) }, true
+	return func() { s.busy.shares.leave(p, k, 1) }, true
 }
 
 // shareAgain is share for what p occupied before, whatever it may.
 func (s *Server) shareAgain(p auth.Principal, k kind) (giveBack func()) {
-	s.busy.shares.enter(p, k, 0)
-	return func() { s.busy.shares.leave(p, k) }
+	s.busy.shares.enter(p, k, 1, 0)
+	return func() { s.busy.shares.leave(p, k, 1) }
 }
 
 // mostOf is the most that p may occupy; 0: no bound. What it may have in flight is
 // of writes; of reads it is half as many, as there are of them all.
-func (s *Server) mostOf(p auth.Principal, k kind) int {
-	inFlight := cmp.Or(p.Limits().InFlight, s.Limits.PerOne)
+func (s *Server) mostOf(p auth.Principal, k kind) int64 {
+	inFlight := int64(cmp.Or(p.Limits().InFlight, s.Limits.PerOne))
 	switch {
 	case k == writing || inFlight == 0:
 		return inFlight
 	case k == reading:
 		return max(1, inFlight/2)
 	case k == waiting:
-		return max(1, s.Limits.Waiting/2)
+		return int64(max(1, s.Limits.Waiting/2))
+	case k == sending:
+		return s.Limits.mostOfBodies() / 2
+	case k == being:
+		return s.Limits.mostPresent() / 2
 	}
 	return maxStreams / 2
 }
@@ -139,7 +146,7 @@ func (s *shares) get(p auth.Principal) *share {
 // forget drops the shares that say what new ones would.
 func (s *shares) forget() {
 	for name, share := range s.of {
-		idle := share.has == [kinds]int{} && (share.pace == nil || share.pace.Tokens() >= float64(share.pace.Burst()))
+		idle := share.has == [kinds]int64{} && (share.pace == nil || share.pace.Tokens() >= float64(share.pace.Burst()))
 		if idle {
 			delete(s.of, name)
 		}

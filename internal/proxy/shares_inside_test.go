@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/fencegate/fencegate/internal/auth"
@@ -20,5 +21,22 @@ func TestAnotherTokenOfAPrincipalGivesNoNewPace(t *testing.T) {
 	}
 	if passed > 10 {
 		t.Errorf("%d requests at once passed a pace of at most 2 a second", passed)
+	}
+}
+
+func TestPrincipalsThatAreGoneAreForgotten(t *testing.T) {
+	t.Parallel()
+	s, stays := newShares(), auth.Unrestricted("jwt:stays")
+	s.enter(stays, writing, 1, 1)
+	for n := range 100_000 {
+		p := auth.Unrestricted(fmt.Sprintf("jwt:%d", n))
+		s.enter(p, writing, 1, 1)
+		s.leave(p, writing, 1)
+	}
+	if len(s.of) > 2*manyShares {
+		t.Errorf("%d principals are kept", len(s.of))
+	}
+	if s.enter(stays, writing, 1, 1) {
+		t.Error("who is still here was forgotten")
 	}
 }

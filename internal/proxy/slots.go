@@ -6,25 +6,28 @@ import "sync/atomic"
 // so that a limit can change while they are in use.
 type slots struct{ taken atomic.Int64 }
 
-func (s *slots) take(most int) bool {
+// take takes n, or is false if there would be more than most.
+func (s *slots) take(n, most int64) bool {
 	for {
 		taken := s.taken.Load()
-		if taken >= int64(most) {
+		if taken+n > most {
 			return false
 		}
-		if s.taken.CompareAndSwap(taken, taken+1) {
+		if s.taken.CompareAndSwap(taken, taken+n) {
 			return true
 		}
 	}
 }
 
-func (s *slots) leave() { s.taken.Add(-1) }
+func (s *slots) leave(n int64) { s.taken.Add(-n) }
 
 func (s *slots) count() int { return int(s.taken.Load()) }
 
 // busy is what goes on in a server and in those that it took over from.
 type busy struct {
 	writes, reads, waiters, streams slots
+	present, unknown                slots // requests, whatever becomes of them; those of nobody
+	bodies                          slots // bytes of them
 	shares                          *shares
 }
 

@@ -43,11 +43,11 @@ func (s *Server) StreamRefusals(w http.ResponseWriter, r *http.Request, params a
 		return
 	}
 	defer giveBack()
-	if !s.busy.streams.take(maxStreams) {
+	if !s.busy.streams.take(1, maxStreams) {
 		s.fail(w, r, errTooManyStreams)
 		return
 	}
-	defer s.busy.streams.leave()
+	defer s.busy.streams.leave(1)
 	w.Header().Set("Content-Type", "text/event-stream")
 	if r.Method == http.MethodHead {
 		return
