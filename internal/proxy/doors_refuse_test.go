@@ -89,7 +89,7 @@ func forged(key, holder, token string) testenv.Lease {
 
 func TestNoDoorPassesTheFence(t *testing.T) {
 	t.Parallel()
-	g := startDoors(t, doorsTables+doorsRoutines, shortLeases)
+	g := startOn(t, doorsSQL, doorsTables+doorsRoutines, shortLeases)
 	h := hall{
 		refusals: map[string]refusal{},
 		Gateway:  g, witness: watch(t, g), dead: deadClaims(t, g),

@@ -26,7 +26,7 @@ type scene struct {
 
 func TestEveryDoorLetsThroughWhatItObserves(t *testing.T) {
 	t.Parallel()
-	g := startDoors(t, observing(doorsTables+doorsRoutines), shortLeases)
+	g := startOn(t, doorsSQL, observing(doorsTables+doorsRoutines), shortLeases)
 	s := scene{Gateway: g, pool: g.Database.Pool(t), live: g.Acquire(t, "stock:live", 300_000), spare: g.Acquire(t, "stock:spare", 300_000)}
 	claims := deadClaims(t, g)
 	marks := s.marks(t)
