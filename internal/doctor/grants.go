@@ -30,6 +30,10 @@ func Grants(ctx context.Context, conn *pgx.Conn, p Patient, role string) (statem
 		if _, err := tx.Exec(ctx, "SET LOCAL ROLE "+name); err != nil {
 			return fmt.Errorf("becoming the role for a try: %w", err)
 		}
+		// Names of types are then printed with their schemas, whoever runs this.
+		if _, err := tx.Exec(ctx, "SET LOCAL search_path = pg_catalog"); err != nil {
+			return fmt.Errorf("setting the search path for a try: %w", err)
+		}
 		for _, look := range []func(*visit, context.Context, pgx.Tx) error{
 			(*visit).checkDatabaseRoles, (*visit).checkTableRights, (*visit).checkFunctionRights, (*visit).checkFenceRights,
 		} {
@@ -74,7 +78,7 @@ func makeRoles(ctx context.Context, tx pgx.Tx, gateway string, databaseRoles []s
 // join makes the connection's role a member of role, unless it may become it already.
 func join(ctx context.Context, tx pgx.Tx, role string) error {
 	var may bool
-	if err := tx.QueryRow(ctx, `SELECT pg_has_role($1, 'MEMBER')`, role).Scan(&may); err != nil || may {
+	if err := tx.QueryRow(ctx, `SELECT pg_has_role($1, `+maySetRole+`)`, role).Scan(&may); err != nil || may {
 		return err
 	}
 	_, err := tx.Exec(ctx, "GRANT "+pgx.Identifier{role}.Sanitize()+" TO CURRENT_USER")
