@@ -95,7 +95,7 @@ func (h *house) gateConfig(cfg *config.Config, tables *catalog.Catalog) gate.Con
 		Audit: h.audit, Records: audit.NewReader(h.pools.single(h.pools.reads)),
 		Log:   h.log,
 		Terms: leaseTerms(cfg.Leases), Namespaces: namespaces(cfg.Leases.Namespaces),
-		KeepAnswers: cfg.Limits.KeepIdempotencyKeys,
+		KeepAnswers: cfg.Limits.KeepIdempotencyKeys, Moves: movesPoolSize,
 
 		Lenient:   cfg.Leases.Check == config.CheckLenient,
 		FenceOnly: cfg.Leases.ServiceDown == config.ServiceDownFenceOnly,

@@ -249,9 +249,12 @@ func (a *attempt) recheck(ctx context.Context) error {
 
 // raiseMark is step 3.
 func (a *attempt) raiseMark(ctx context.Context) error {
-	began := time.Now()
-	token, err := a.gate.Marks.Raise(ctx, a.claim, a.above, a.to)
-	a.gate.Observer.ran(Granting, began)
+	var token lease.Token
+	err := a.gate.moving(ctx, a.to.Principal, func() (err error) {
+		defer a.gate.Observer.ran(Granting, time.Now())
+		token, err = a.gate.Marks.Raise(ctx, a.claim, a.above, a.to)
+		return err
+	})
 	switch {
 	case errors.Is(err, fence.ErrBlocked):
 		return &Held{Key: a.claim.Key, Reason: "revoked by an operator and blocked"}

@@ -104,7 +104,7 @@ func classify(at stage, err error) error {
 	if role := (*RoleError)(nil); errors.As(err, &role) {
 		return err
 	}
-	if err == nil || errors.Is(err, fence.ErrRefused) || errors.Is(err, fence.ErrBusy) ||
+	if err == nil || errors.Is(err, ErrOverloaded) || errors.Is(err, fence.ErrRefused) || errors.Is(err, fence.ErrBusy) ||
 		errors.Is(err, ErrKeyReused) || errors.Is(err, ErrKeyBusy) || errors.Is(err, errApplied) {
 		return err
 	}

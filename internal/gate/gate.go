@@ -7,9 +7,11 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -42,6 +44,9 @@ type Config struct {
 	// Must not block. Zero value: nobody is told.
 	Enter func(context.Context, Step) (context.Context, func(outcome string))
 
+	// Moves is how many connections move marks. Zero value: their pool's business.
+	Moves int
+
 	// Namespaces have terms of their own. Of several that a key belongs to the one
 	// with the longest prefix counts. Zero value: Terms are everybody's.
 	Namespaces []Namespace
@@ -69,6 +74,7 @@ type Gate struct {
 	turns    *turns
 	writers  *fair
 	readers  *fair
+	movers   *fair
 	attempts *attempts
 	waiting  *waiting
 }
@@ -81,7 +87,7 @@ func (g *Gate) Next(cfg Config) (*Gate, error) {
 		return nil, err
 	}
 	next.turns, next.attempts, next.waiting = g.turns, g.attempts, g.waiting
-	next.writers, next.readers = g.writers, g.readers
+	next.writers, next.readers, next.movers = g.writers, g.readers, g.movers
 	return next, nil
 }
 
@@ -97,5 +103,6 @@ func New(cfg Config) (*Gate, error) {
 	}
 	return &Gate{Config: cfg, turns: &turns{keys: map[lease.Key]*line{}},
 		writers: newFair(int(cfg.Writes.Config().MaxConns)), readers: newFair(int(cfg.Reads.Config().MaxConns)),
+		movers:   newFair(cmp.Or(cfg.Moves, math.MaxInt)),
 		attempts: &attempts{running: map[answerKey][]*underWay{}}, waiting: newWaiting()}, nil
 }

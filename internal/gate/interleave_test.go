@@ -372,5 +372,5 @@ func (w *world) bareGate(s *session) *Gate {
 	return &Gate{Config: Config{
 		Writes: s.pool, Tables: w.tables, Store: w.store, Marks: fence.New(s.pool, s.pool),
 		Terms: Terms{Min: time.Millisecond, Default: time.Minute, Max: time.Minute, Lifetime: time.Hour},
-	}, waiting: newWaiting()}
+	}, waiting: newWaiting(), movers: newFair(1)}
 }

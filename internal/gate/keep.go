@@ -105,9 +105,10 @@ func (g *Gate) Release(ctx context.Context, p auth.Principal, claim lease.Claim,
 		return Released{}, err
 	}
 	released := Released{Done: true}
-	began := time.Now()
-	err := g.Marks.Release(ctx, claim, from.Principal)
-	g.Observer.ran(Releasing, began)
+	err := g.moving(ctx, p.Name, func() error {
+		defer g.Observer.ran(Releasing, time.Now())
+		return g.Marks.Release(ctx, claim, from.Principal)
+	})
 	var refusal *fence.Refusal
 	switch {
 	case errors.As(err, &refusal) && refusal.Code == fence.LeaseReleased:
@@ -138,9 +139,12 @@ func (g *Gate) Revoke(ctx context.Context, p auth.Principal, r fence.Revocation)
 		return lease.Claim{}, err
 	}
 	r.Principal = p.Name
-	began := time.Now()
-	closed, err := g.Marks.Revoke(ctx, r)
-	g.Observer.ran(Revoking, began)
+	var closed lease.Claim
+	err := g.moving(ctx, p.Name, func() (err error) {
+		defer g.Observer.ran(Revoking, time.Now())
+		closed, err = g.Marks.Revoke(ctx, r)
+		return err
+	})
 	switch {
 	case errors.Is(err, fence.ErrNeverGranted):
 		return closed, err

@@ -149,24 +149,30 @@ func own(p auth.Principal, f audit.Filter) (audit.Filter, error) {
 }
 
 // ListRefusals returns up to limit records that p may see, newest first.
-func (g *Gate) ListRefusals(ctx context.Context, p auth.Principal, f audit.Filter, limit int) ([]audit.Record, error) {
-	f, err := own(p, f)
+func (g *Gate) ListRefusals(ctx context.Context, p auth.Principal, f audit.Filter, limit int) (records []audit.Record, err error) {
+	f, err = own(p, f)
 	if err != nil {
 		return nil, err
 	}
-	records, err := g.Records.List(ctx, f, limit)
-	return records, classify(reaching, err)
+	err = g.looking(ctx, p, func() (err error) {
+		records, err = g.Records.List(ctx, f, limit)
+		return err
+	})
+	return records, err
 }
 
 // CountRefusals counts what p may see by code and step of time; see
 // audit.Reader.Count.
-func (g *Gate) CountRefusals(ctx context.Context, p auth.Principal, f audit.Filter, step time.Duration, most int) ([]audit.Count, error) {
-	f, err := own(p, f)
+func (g *Gate) CountRefusals(ctx context.Context, p auth.Principal, f audit.Filter, step time.Duration, most int) (counts []audit.Count, err error) {
+	f, err = own(p, f)
 	if err != nil {
 		return nil, err
 	}
-	counts, err := g.Records.Count(ctx, f, step, most)
-	return counts, classify(reaching, err)
+	err = g.looking(ctx, p, func() (err error) {
+		counts, err = g.Records.Count(ctx, f, step, most)
+		return err
+	})
+	return counts, err
 }
 
 // Story is a record and what its lock key has seen since.
@@ -178,6 +184,11 @@ type Story struct {
 // Refusal returns one record with its story, or audit.ErrNotFound, also for one
 // that p may not see.
 func (g *Gate) Refusal(ctx context.Context, p auth.Principal, id int64) (story Story, err error) {
+	leave, err := g.shared(ctx, g.readers, p.Name)
+	if err != nil {
+		return story, err
+	}
+	defer leave()
 	story.Record, err = g.Records.Get(ctx, id)
 	if errors.Is(err, audit.ErrNotFound) {
 		return story, err
@@ -193,12 +204,15 @@ func (g *Gate) Refusal(ctx context.Context, p auth.Principal, id int64) (story S
 
 // ListGrants returns up to limit events of key's grants, newest first, to an
 // administrator; with before only those of a smaller id.
-func (g *Gate) ListGrants(ctx context.Context, p auth.Principal, key lease.Key, before int64, limit int) ([]audit.Grant, error) {
+func (g *Gate) ListGrants(ctx context.Context, p auth.Principal, key lease.Key, before int64, limit int) (grants []audit.Grant, err error) {
 	if err := auth.AllowAdmin(p, seeingMarks); err != nil {
 		return nil, err
 	}
-	grants, err := g.Records.Grants(ctx, key, before, limit)
-	return grants, classify(reaching, err)
+	err = g.looking(ctx, p, func() (err error) {
+		grants, err = g.Records.Grants(ctx, key, before, limit)
+		return err
+	})
+	return grants, err
 }
 
 // TailRefusals calls each with what f picks and p may see as it is recorded, until
@@ -213,10 +227,13 @@ func (g *Gate) TailRefusals(ctx context.Context, p auth.Principal, f audit.Filte
 
 // Report counts what was let through in observe mode since a time, for an
 // administrator.
-func (g *Gate) Report(ctx context.Context, p auth.Principal, since time.Time) (audit.Report, error) {
+func (g *Gate) Report(ctx context.Context, p auth.Principal, since time.Time) (report audit.Report, err error) {
 	if err := auth.AllowAdmin(p, "the report of what was let through"); err != nil {
 		return audit.Report{}, err
 	}
-	report, err := g.Records.Report(ctx, since)
-	return report, classify(reaching, err)
+	err = g.looking(ctx, p, func() (err error) {
+		report, err = g.Records.Report(ctx, since)
+		return err
+	})
+	return report, err
 }

@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 
+	"github.com/fencegate/fencegate/internal/auth"
 	"github.com/fencegate/fencegate/internal/statement"
 )
 
@@ -78,6 +79,27 @@ func (g *Gate) shared(ctx context.Context, among *fair, principal string) (leave
 	leave, err = among.take(ctx, principal)
 	end(outcomeOf(err))
 	return leave, err
+}
+
+// looking reads records on a place that is p's.
+func (g *Gate) looking(ctx context.Context, p auth.Principal, look func() error) error {
+	leave, err := g.shared(ctx, g.readers, p.Name)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return classify(reaching, look())
+}
+
+// moving moves a mark, which may wait for a write in flight, on a place that is the
+// principal's: whoever moves many that wait waits behind itself.
+func (g *Gate) moving(ctx context.Context, principal string, move func() error) error {
+	leave, err := g.shared(ctx, g.movers, principal)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return move()
 }
 
 func outcomeOf(err error) string {

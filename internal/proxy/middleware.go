@@ -83,17 +83,19 @@ func (s *Server) identify(next http.Handler) http.Handler {
 }
 
 // logAccess writes one line for each request, without its query or body: both
-// carry row values.
+// carry row values. Of those that are nobody's it leaves out what are too many.
 func (s *Server) logAccess(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
 		watched := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
 		defer func() {
 			took := time.Since(began)
-			s.Log.InfoContext(r.Context(), "request", "method", r.Method, "path", r.URL.Path, "status", watched.Status(),
-				"bytes", watched.BytesWritten(), "ms", float64(took.Microseconds())/1000,
-				"request_id", requestID(r), "remote", remoteAddress(r),
-				"refused", watched.Header().Get(refusedHeader), "observed", watched.Header().Get(observedHeader))
+			if !visitOf(r).untold {
+				s.Log.InfoContext(r.Context(), "request", "method", r.Method, "path", r.URL.Path, "status", watched.Status(),
+					"bytes", watched.BytesWritten(), "ms", float64(took.Microseconds())/1000,
+					"request_id", requestID(r), "remote", remoteAddress(r),
+					"refused", watched.Header().Get(refusedHeader), "observed", watched.Header().Get(observedHeader))
+			}
 			s.observe(r, watched.Status(), took)
 		}()
 		next.ServeHTTP(watched, r)

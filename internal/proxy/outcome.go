@@ -32,6 +32,7 @@ type visit struct {
 	id        string
 	remote    string
 	principal auth.Principal
+	untold    bool // nobody's, and one of too many to be logged
 	Outcome
 }
 

@@ -29,9 +29,10 @@ type busy struct {
 	present, unknown                slots // requests, whatever becomes of them; those of nobody
 	bodies                          slots // bytes of them
 	shares                          *shares
+	rejected                        *told
 }
 
-func newBusy() *busy { return &busy{shares: newShares()} }
+func newBusy() *busy { return &busy{shares: newShares(), rejected: newTold()} }
 
 // mostReads is how many reads may be served at once.
 func (l Limits) mostReads() int { return max(1, l.InFlight/2) }
