@@ -82,9 +82,9 @@ func (s *two) send(t *testing.T, over *http.Client, as, method, path string, bod
 	return resp.StatusCode, string(answer)
 }
 
-// acquire takes a lock and gives it back.
+// acquire takes a lock that nobody takes after it.
 func (s *two) acquire(t *testing.T, over *http.Client, as, key string) (int, string) {
-	body := fmt.Sprintf(`{"key":%q,"ttl_ms":500}`, key)
+	body := fmt.Sprintf(`{"key":%q,"ttl_ms":60000}`, key)
 	return s.send(t, over, as, http.MethodPost, "/v1/leases", strings.NewReader(body), int64(len(body)))
 }
 

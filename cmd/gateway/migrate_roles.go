@@ -27,10 +27,10 @@ func printRoles(ctx context.Context, out io.Writer, url string, cfg *config.Conf
 		return fmt.Errorf("finding out what the role %s lacks: %w", role, err)
 	}
 	if len(statements) == 0 {
-		_, err := fmt.Fprintf(out, "-- The role %s has all that a gateway with this configuration needs.\n", role)
+		_, err := fmt.Fprintf(out, "-- The role %q has all that a gateway with this configuration needs.\n", role)
 		return err
 	}
-	fmt.Fprintf(out, "-- What the role %s lacks for a gateway with this configuration, and nothing else. A new\n"+
+	fmt.Fprintf(out, "-- What the role %q lacks for a gateway with this configuration, and nothing else. A new\n"+
 		"-- role has no password: give it one, or what pg_hba.conf asks for. To be run by whoever\n"+
 		"-- may grant these rights, and again after tables were added to the configuration.\n", role)
 	for _, statement := range statements {

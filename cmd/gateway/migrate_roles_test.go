@@ -96,7 +96,7 @@ func dropRoles(t *testing.T, db *testenv.Database, roles ...string) {
 		}
 		defer owner.Close(ctx)
 		for _, role := range roles {
-			if _, err := owner.Exec(ctx, `DROP OWNED BY "`+role+`"; DROP ROLE "`+role+`"`); err != nil {
+			if _, err := owner.Exec(ctx, "DROP OWNED BY "+pgx.Identifier{role}.Sanitize()+"; DROP ROLE "+pgx.Identifier{role}.Sanitize()); err != nil {
 				t.Error(err)
 			}
 		}
@@ -160,4 +160,27 @@ func TestTheRightsOfDatabaseRolesArePrinted(t *testing.T) {
 	mayNot(t, as.String(), `SELECT * FROM shop.inventory`, `UPDATE shop.inventory SET available = 0`)
 	mayNot(t, as.String()+"&options=-crole%3D"+app, `SELECT * FROM shop.orders`, `SELECT * FROM fencegate.marks`, `DELETE FROM shop.inventory`,
 		`SELECT fencegate.keep_answer('w', 'once', 0, 1, '')`)
+}
+
+// Whatever is a role's name, and a type's, what is printed makes that one.
+func TestOddNamesArePrintedSafely(t *testing.T) {
+	t.Parallel()
+	db := testenv.Shop(t)
+	role := "Odd \"role\"; --\n" + db.Name
+	db.Exec(t, `
+		CREATE TYPE public."Odd type" AS ENUM ('a');
+		CREATE TABLE shop."Order" (id text PRIMARY KEY, "select" text);
+		CREATE FUNCTION shop."Take It"(sku text, kind public."Odd type" DEFAULT 'a') RETURNS integer LANGUAGE sql AS $$ SELECT 1 $$;
+		CREATE PROCEDURE shop."Take It"(sku integer) LANGUAGE sql AS $$ SELECT 1 $$;
+		REVOKE EXECUTE ON ALL ROUTINES IN SCHEMA shop FROM PUBLIC`)
+	path := configFor(t, db.URL, "tables:\n  - {name: {schema: shop, name: Order}, lock: 'order:{id}'}\nfunctions: [{name: {schema: shop, name: Take It}, lock: 'x:{sku}'}]\n")
+	printed, code := gateway(t, "migrate", "--print-roles", "--role", role, "--config", path)
+	if code != 0 {
+		t.Fatalf("exit code %d: %s", code, printed)
+	}
+	db.Exec(t, "SET search_path = shop; "+printed)
+	dropRoles(t, db, role)
+	if rest, code := gateway(t, "migrate", "--print-roles", "--role", role, "--config", path); code != 0 || strings.Contains(rest, "GRANT") || strings.Contains(rest, "\n"+db.Name) {
+		t.Errorf("with all of it, exit code %d: %s", code, rest)
+	}
 }

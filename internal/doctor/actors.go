@@ -133,6 +133,10 @@ func (v *visit) eachActor(ctx context.Context, tx pgx.Tx, look func(actor) error
 	return err
 }
 
+// maySetRole is the privilege that SET ROLE asks for: from PostgreSQL 16 on a member
+// need not have it.
+const maySetRole = `CASE WHEN current_setting('server_version_num')::integer < 160000 THEN 'MEMBER' ELSE 'SET' END`
+
 // checkDatabaseRoles looks whether the gateway may become what it is to become, and
 // whether these may use schema fencegate: its functions check what they write.
 func (v *visit) checkDatabaseRoles(ctx context.Context, tx pgx.Tx) error {
@@ -142,7 +146,7 @@ func (v *visit) checkDatabaseRoles(ctx context.Context, tx pgx.Tx) error {
 	}
 	all, err := read[role](ctx, tx, "the database roles", `
 		SELECT quote_ident(named.role), quote_ident(current_user), r.oid IS NOT NULL, coalesce(r.rolsuper, false),
-		       coalesce(pg_has_role(r.oid, CASE WHEN current_setting('server_version_num')::integer < 160000 THEN 'MEMBER' ELSE 'SET' END), false),
+		       coalesce(pg_has_role(r.oid, `+maySetRole+`), false),
 		       coalesce(has_schema_privilege(r.oid, (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = 'fencegate'), 'USAGE'), false)
 		  FROM unnest($1::text[]) AS named(role)
 		  LEFT JOIN pg_catalog.pg_roles AS r ON r.rolname = named.role

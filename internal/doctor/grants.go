@@ -24,11 +24,15 @@ func Grants(ctx context.Context, conn *pgx.Conn, p Patient, role string) (statem
 			return err
 		}
 		statements = made
-		if _, err := tx.Exec(ctx, "GRANT "+name+" TO CURRENT_USER"); err != nil {
+		if err := join(ctx, tx, role); err != nil {
 			return fmt.Errorf("becoming a member of the role for a try: %w", err)
 		}
 		if _, err := tx.Exec(ctx, "SET LOCAL ROLE "+name); err != nil {
 			return fmt.Errorf("becoming the role for a try: %w", err)
+		}
+		// Names of types are then printed with their schemas, whoever runs this.
+		if _, err := tx.Exec(ctx, "SET LOCAL search_path = pg_catalog"); err != nil {
+			return fmt.Errorf("setting the search path for a try: %w", err)
 		}
 		for _, look := range []func(*visit, context.Context, pgx.Tx) error{
 			(*visit).checkDatabaseRoles, (*visit).checkTableRights, (*visit).checkFunctionRights, (*visit).checkFenceRights,
@@ -69,4 +73,14 @@ func makeRoles(ctx context.Context, tx pgx.Tx, gateway string, databaseRoles []s
 		statements = append(statements, statement)
 	}
 	return statements, nil
+}
+
+// join makes the connection's role a member of role, unless it may become it already.
+func join(ctx context.Context, tx pgx.Tx, role string) error {
+	var may bool
+	if err := tx.QueryRow(ctx, `SELECT pg_has_role($1, `+maySetRole+`)`, role).Scan(&may); err != nil || may {
+		return err
+	}
+	_, err := tx.Exec(ctx, "GRANT "+pgx.Identifier{role}.Sanitize()+" TO CURRENT_USER")
+	return err
 }

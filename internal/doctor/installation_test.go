@@ -13,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/fencegate/fencegate/internal/catalog"
 	"github.com/fencegate/fencegate/internal/config"
 	"github.com/fencegate/fencegate/internal/devstack"
 	"github.com/fencegate/fencegate/internal/doctor"
@@ -113,7 +112,7 @@ func (i *installation) patient(t *testing.T, more string) doctor.Patient {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := doctor.Patient{Config: c, Specs: specs(c), Plain: connection(t, c), Serve: connection(t, c), Timeout: 20 * time.Second}
+	p := doctor.Patient{Config: c, Specs: testenv.Specs(c), Plain: connection(t, c), Serve: connection(t, c), Timeout: 20 * time.Second}
 	if c.Database.Pooler == config.PoolerNone {
 		maps.Copy(p.Serve.RuntimeParams, map[string]string{"lock_timeout": "2000ms", "statement_timeout": "5000ms"})
 	}
@@ -121,21 +120,6 @@ func (i *installation) patient(t *testing.T, more string) doctor.Patient {
 		p.Redis = []doctor.Server{redisAt(t, c.Redis.URL.Reveal())}
 	}
 	return p
-}
-
-func specs(c *config.Config) catalog.Specs {
-	all := catalog.Specs{Schemas: c.Schemas}
-	for _, t := range c.Tables {
-		one := catalog.Spec{Schema: t.Schema, Name: t.Name, Lock: t.Lock, FenceColumn: t.FenceColumn, Observe: t.Mode == config.ModeObserve}
-		for _, op := range t.Operations {
-			one.Operations = append(one.Operations, catalog.Operation(op))
-		}
-		all.Tables = append(all.Tables, one)
-	}
-	for _, f := range c.Functions {
-		all.Routines = append(all.Routines, catalog.RoutineSpec{Schema: f.Schema, Name: f.Name, Lock: f.Lock, Expect: config.AnyRows, Place: f.Place})
-	}
-	return all
 }
 
 func connection(t *testing.T, c *config.Config) *pgx.ConnConfig {

@@ -89,7 +89,7 @@ func (v *visit) checkFunctionRights(ctx context.Context, tx pgx.Tx) error {
 		SELECT quote_ident($3), 'FUNCTION ', format('%I.%I(%s)', n.nspname, p.proname, pg_get_function_identity_arguments(p.oid)), 'EXECUTE'
 		  FROM unnest($1::text[], $2::text[]) AS spec(schema, name)
 		  JOIN pg_catalog.pg_namespace AS n ON n.nspname = spec.schema
-		  JOIN pg_catalog.pg_proc AS p ON p.pronamespace = n.oid AND p.proname = spec.name
+		  JOIN pg_catalog.pg_proc AS p ON p.pronamespace = n.oid AND p.proname = spec.name AND p.prokind = 'f'
 		 WHERE NOT has_function_privilege($3, p.oid, 'EXECUTE')
 		 ORDER BY 3`, schemas, names, a.role)
 		v.lacks(all)

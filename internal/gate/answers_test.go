@@ -261,6 +261,7 @@ func TestIdempotency(t *testing.T) {
 		t.Parallel()
 		s := newCounter(t)
 		s.mutate(t, "claim_answer", "IF a.state = 'applied' THEN\n            RAISE EXCEPTION 'applied already' USING ERRCODE = 'FG006';\n        ELSIF", "IF a.state = 'applied' THEN RETURN; ELSIF")
+		s.mutate(t, "keep_answer", "\n       AND xmin = pg_current_xact_id()::xid", "") // which would stop it as well
 		claim := s.grant(t, s.gate, shelfKey)
 		for range 2 {
 			if _, err := s.append(claim, once); err != nil {

@@ -51,7 +51,7 @@ const raisingTables = `  - name: shop.told
 
 func TestDatabaseErrors(t *testing.T) {
 	t.Parallel()
-	g := startOn(t, kindsSQL+raisingSQL, devstack.ShopTables+kindsTables+raisingTables, "")
+	g := startAbove(t, kindsSQL+raisingSQL, devstack.ShopTables+kindsTables+raisingTables, "")
 	kind := g.Acquire(t, "kind:K", 60000)
 	sku := g.Acquire(t, "inventory:SKU-1", 60000)
 	order := g.Acquire(t, "order:none", 60000)

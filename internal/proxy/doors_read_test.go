@@ -71,7 +71,7 @@ func readings() map[string][]string {
 
 func TestReadingChangesNothing(t *testing.T) {
 	t.Parallel()
-	g := startOn(t, doorsSQL+leaksSQL, doorsTables+leaksTables+doorsRoutines, "")
+	g := startAbove(t, doorsSQL+leaksSQL, doorsTables+leaksTables+doorsRoutines, "")
 	l := g.Acquire(t, "stock:live", 300_000)
 	other := door{route: deleteRows, query: theRow}
 	if answer := g.Do(t, other.ask("stock", "there", "", l)); answer.Status != http.StatusForbidden {

@@ -79,11 +79,24 @@ func startKinds(t *testing.T, config string) *testenv.Gateway {
 	return startOn(t, kindsSQL, devstack.ShopTables+kindsTables, config)
 }
 
+// startOn starts a gateway that may do no more than it needs.
 func startOn(t *testing.T, sql, tables, config string) *testenv.Gateway {
 	t.Helper()
-	db := testenv.Shop(t)
-	db.Exec(t, sql)
-	return testenv.StartGateway(t, testenv.GatewayOptions{Database: db, Tables: tables, Config: config})
+	return testenv.StartGateway(t, optionsOn(t, sql, testenv.GatewayOptions{Tables: tables, Config: config, OwnRole: true}))
+}
+
+// startAbove is startOn for sql with functions and triggers that use what no
+// configuration names: the gateway is the superuser.
+func startAbove(t *testing.T, sql, tables, config string) *testenv.Gateway {
+	t.Helper()
+	return testenv.StartGateway(t, optionsOn(t, sql, testenv.GatewayOptions{Tables: tables, Config: config}))
+}
+
+func optionsOn(t *testing.T, sql string, o testenv.GatewayOptions) testenv.GatewayOptions {
+	t.Helper()
+	o.Database = testenv.Shop(t)
+	o.Database.Exec(t, sql)
+	return o
 }
 
 // atOnce sends requests that don't depend on each other, some at a time: each that

@@ -79,7 +79,7 @@ const hiddenTables = `  - {name: shop.hiding, lock: "hiding:{id}"}
 // come back. What was proposed is checked in their stead.
 func TestRowsThatDoNotComeBack(t *testing.T) {
 	t.Parallel()
-	g := startOn(t, hiddenSQL, devstack.ShopTables+hiddenTables, "")
+	g := startAbove(t, hiddenSQL, devstack.ShopTables+hiddenTables, "")
 	pool := g.Database.Pool(t)
 	locks := map[string]testenv.Lease{}
 	for _, key := range []string{"hiding:K", "number:1/2", "whole", "event:K"} {

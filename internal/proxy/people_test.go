@@ -96,7 +96,7 @@ func startPeopleOn(t *testing.T, db *testenv.Database, sql, tables, config strin
 	auth += fmt.Sprintf("  - {name: expired, roles: [worker], api_keys: [{id: '%s', sha256: '%x', expires: '%s'}]}\n", key.ID, key.SHA256, key.Expires.UTC().Format(time.RFC3339))
 	keys["expired"] = old
 	keys["wrong"] = keys["worker"][:len(keys["worker"])-1] + strings.Map(another, keys["worker"][len(keys["worker"])-1:])
-	return people{testenv.StartGateway(t, testenv.GatewayOptions{Database: db, Tables: tables, Auth: auth, Config: config}), keys}
+	return people{testenv.StartGateway(t, testenv.GatewayOptions{Database: db, Tables: tables, Auth: auth, Config: config, OwnRole: true}), keys}
 }
 
 func another(r rune) rune {

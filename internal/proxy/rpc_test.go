@@ -54,7 +54,7 @@ functions:
 
 func startRoutines(t *testing.T) *testenv.Gateway {
 	t.Helper()
-	return startOn(t, routinesSQL, devstack.ShopTables+routinesConfig, "")
+	return startAbove(t, routinesSQL, devstack.ShopTables+routinesConfig, "")
 }
 
 func TestCalls(t *testing.T) {

@@ -33,6 +33,8 @@ type GatewayOptions struct {
 	Config      string    // more top-level YAML sections
 	Auth        string    // YAML of who may come, from auth: on; "": auth: none
 	Env         []string
+	// OwnRole lets it log in as GatewayRole, and not as the superuser.
+	OwnRole bool
 }
 
 // Gateway is a running gateway process.
@@ -98,7 +100,12 @@ func (g *Gateway) Configure(t testing.TB, o GatewayOptions) {
 		// What a test counts on a wire is to come from requests alone.
 		text += fmt.Sprintf("database: {url: %s, reload_on_notify: false}\n", quote(o.DatabaseURL))
 	}
-	if err := os.WriteFile(g.Config, []byte(text+o.Tables+o.Config), 0o600); err != nil {
+	text += o.Tables + o.Config
+	if o.OwnRole {
+		text = o.Database.asGateway(text)
+		o.Database.grant(t, text)
+	}
+	if err := os.WriteFile(g.Config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
