@@ -48,12 +48,12 @@ func (s *Server) gather(w http.ResponseWriter, r *http.Request) (*gathered, *roo
 	if r.Body == nil || r.Body == http.NoBody {
 		return gatheredOf(nil, nil), nil
 	}
-	expected := s.Limits.BodyBytes
+	most, growth := s.Limits.BodyBytes, int64(2)
 	if r.ContentLength >= 0 {
-		expected = min(expected, r.ContentLength)
+		most, growth = min(most, r.ContentLength), 8 // the fewer buffers on the way, the less to throw away
 	}
 	room := &room{busy: s.busy, of: principal(r), most: s.mostOf(principal(r), sending), mostOfAll: s.Limits.mostOfBodies()}
-	raw, err := room.read(http.MaxBytesReader(w, r.Body, s.Limits.BodyBytes), expected)
+	raw, err := room.read(http.MaxBytesReader(w, r.Body, s.Limits.BodyBytes), most, growth)
 	return gatheredOf(raw, err), room
 }
 
@@ -96,8 +96,8 @@ func (m *room) leave() {
 }
 
 // read reads all of body, which has at most so many bytes. It takes room for what has
-// come, not for what was announced.
-func (m *room) read(body io.Reader, most int64) ([]byte, error) {
+// come, times growth at most, and not for what was announced.
+func (m *room) read(body io.Reader, most, growth int64) ([]byte, error) {
 	whole := most + 1 // with a place to find its end in
 	all := make([]byte, 0, min(whole, firstBuffer))
 	if err := m.more(bodyBase + int64(cap(all))); err != nil {
@@ -111,7 +111,7 @@ func (m *room) read(body io.Reader, most int64) ([]byte, error) {
 		case err != nil:
 			return all, err
 		case len(all) == cap(all):
-			larger := max(min(2*int64(len(all)), whole), int64(len(all))+1)
+			larger := max(min(growth*int64(len(all)), whole), int64(len(all))+1)
 			if err := m.more(larger - int64(len(all))); err != nil {
 				return nil, err
 			}
